@@ -1,0 +1,375 @@
+"""The settings of one audited index: fields, defaults, and the checks that need no data. It never touches a table."""
+
+from __future__ import annotations
+
+import datetime as dt
+import difflib
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from audit_pipeline.errors import AuditInputError
+
+COMPONENT_TYPE = "audit_pipeline.IndexAudit"
+NAME_PATTERN = re.compile(r"^[a-z0-9][a-z0-9-]{0,62}$")
+
+ColumnPath = str | list[str]
+CHUNK_COLUMNS = ("chunk_id", "text", "source", "ingestion_date", "doc_id", "heading", "position")
+
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
+
+
+class Settings(BaseModel):
+    """Base of all settings: an unknown field is an error, not a silence."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class SourceSettings(Settings):
+    """One part of the source store: what should be in the index."""
+
+    name: str = Field(description="Source name as it appears in findings; '*' takes every value of the source column.")
+    uri: str = Field(description="File, folder or glob; for format docstrings the name of an installed distribution.")
+    format: Literal["parquet", "jsonl", "csv", "docstrings"] = Field(description="How the rows are stored.")
+    columns: dict[str, str] = Field(
+        default_factory=dict,
+        description="Where each chunk field stands in the data: {chunk_id: id, text: body}. Default: the same names.",
+    )
+    ingestion_date: dt.date | None = Field(
+        default=None, description="Date of all rows where the data has no date column; default: the file's date."
+    )
+    packages: list[str] = Field(
+        default_factory=list,
+        description="Format docstrings only: dotted packages to read; default: all of the distribution but its tests.",
+    )
+
+    @field_validator("columns")
+    @classmethod
+    def _known_columns(cls, columns: dict[str, str]) -> dict[str, str]:
+        return _check_columns(columns, CHUNK_COLUMNS)
+
+    @model_validator(mode="after")
+    def _packages_only_for_docstrings(self) -> SourceSettings:
+        if self.packages and self.format != "docstrings":
+            raise ValueError("'packages' belongs to format docstrings: remove it or change the format")
+        return self
+
+
+class EncoderSettings(Settings):
+    """How the application encodes queries and passages."""
+
+    kind: Literal["sentence_transformers", "none"] = Field(
+        default="sentence_transformers",
+        description="sentence_transformers runs the model here; none leaves out every check that needs encoding.",
+    )
+    model: str | None = Field(
+        default=None, description="Name or folder of a sentence-transformers model, or an installed model package."
+    )
+    revision: str | None = Field(default=None, description="Revision of the model on the hub.")
+    query_prompt: str = Field(default="", description="String put before a query, exactly as the application does.")
+    passage_prompt: str = Field(default="", description="String put before a passage, exactly as the writer did.")
+    batch_size: int = Field(default=64, ge=1, description="Texts encoded at once.")
+    dtype: Literal["float32", "bfloat16", "float16"] = Field(
+        default="float32", description="Precision of the model; encode as production does."
+    )
+    max_tokens: int | None = Field(default=None, ge=8, description="Tokens the model reads; default: its own limit.")
+    trust_remote_code: bool = Field(default=False, description="Run code that comes with the model.")
+
+    @model_validator(mode="after")
+    def _model_is_named(self) -> EncoderSettings:
+        if self.kind != "none" and not self.model:
+            raise ValueError("kind sentence_transformers needs 'model': name a model, or set kind to none")
+        return self
+
+
+class VectorIndexSettings(Settings):
+    """The ANN index of a managed table."""
+
+    type: Literal["IVF_HNSW_SQ", "IVF_HNSW_PQ", "IVF_PQ", "IVF_FLAT", "none"] = Field(
+        default="IVF_HNSW_SQ", description="LanceDB index type; none keeps the search exact."
+    )
+    min_rows: int = Field(
+        default=5000, ge=256, description="Under this many rows no ANN index is built and the search stays exact."
+    )
+
+
+class SearchSettings(Settings):
+    """The search as the application sends it."""
+
+    limit: int = Field(default=10, ge=1, description="Rows the application asks for.")
+    nprobes: int | None = Field(default=None, ge=1, description="IVF partitions searched; default: LanceDB's own.")
+    ef: int | None = Field(default=128, ge=1, description="HNSW search breadth; ignored by other index types.")
+    refine_factor: int | None = Field(default=None, ge=1, description="Re-rank limit x factor rows exactly.")
+    fast_search: bool = Field(default=False, description="Search indexed rows only.")
+    prefilter: bool = Field(default=True, description="Filter before the search (true) or after it (false).")
+    min_score: float | None = Field(default=None, description="The application's cut-off, in the store's distance.")
+
+
+class IndexSettings(Settings):
+    """The LanceDB table under audit."""
+
+    uri: str | None = Field(
+        default=None, description="LanceDB folder or object store URI; default: in the state folder."
+    )
+    table: str = Field(default="chunks", description="Name of the table.")
+    managed: bool = Field(
+        default=True, description="true: this project writes the table; false: read only, as it stands."
+    )
+    layout: Literal["auto", "plain"] = Field(default="auto", description="Shape of a table written by something else.")
+    columns: dict[str, str] = Field(
+        default_factory=dict, description="Where each field stands in the table; default: the same names."
+    )
+    embed_text: str | None = Field(
+        default=None,
+        description="What was encoded: a column, or a template such as '{heading}\\n\\n{text}'; default: the text.",
+    )
+    metric: Literal["cosine", "l2", "dot"] = Field(
+        default="cosine", description="Metric the application searches with."
+    )
+    filter: str | None = Field(default=None, description="SQL filter that the application always sends.")
+    vector_index: VectorIndexSettings = Field(default_factory=VectorIndexSettings, description="ANN index to build.")
+    search: SearchSettings = Field(default_factory=SearchSettings, description="The application's search.")
+    storage_options: dict[str, str] = Field(default_factory=dict, description="Object store options for LanceDB.")
+
+    @field_validator("columns")
+    @classmethod
+    def _known_columns(cls, columns: dict[str, str]) -> dict[str, str]:
+        return _check_columns(columns, (*CHUNK_COLUMNS, "vector"))
+
+
+class SampleSettings(Settings):
+    """How many probes, and how they are drawn."""
+
+    per_batch: int | None = Field(default=None, ge=1, description="Most probes of one batch; null: no cap.")
+    total: int = Field(default=2000, ge=1, description="Probes over the whole corpus.")
+    fingerprint_per_batch: int = Field(default=4, ge=4, description="Rows re-encoded per batch to check its vectors.")
+    seed: int = Field(default=0, description="Another seed draws other probes.")
+    held_out: Literal["middle", "first", "heading", "last", "random"] = Field(
+        default="middle", description="Which sentence is held out as the query."
+    )
+    min_sentences: int = Field(default=3, ge=2, description="Sentences a chunk needs to be held out from.")
+    min_words: int = Field(default=5, ge=1, description="Words the held sentence needs.")
+
+
+class LabelSettings(Settings):
+    """What the team has judged, where it has."""
+
+    queries: str | None = Field(
+        default=None, description="jsonl: BEIR (_id, text) or query with chunk_id, doc_id, contains."
+    )
+    qrels: str | None = Field(default=None, description="tsv: query-id, corpus-id, score. Needed by BEIR queries.")
+    pairs: str | None = Field(
+        default=None, description="parquet, csv or jsonl: chunk_id_a, chunk_id_b, duplicate, origin."
+    )
+    observed: str | None = Field(
+        default=None, description="parquet or jsonl: query, vector, returned_ids as production sent."
+    )
+    see_also: bool = Field(
+        default=False,
+        description="Take numpydoc 'See Also' descriptions of docstrings sources as labelled queries.",
+    )
+
+    @model_validator(mode="after")
+    def _supported(self) -> LabelSettings:
+        if self.observed:
+            raise ValueError("'observed' queries cannot be read by this version: remove the field")
+        if self.qrels and not self.queries:
+            raise ValueError("'qrels' without 'queries': name the file with the query texts as well")
+        return self
+
+
+class DuplicateSettings(Settings):
+    """Lanes, verification and sweep of the near-duplicate search."""
+
+    shingle_words: int = Field(default=5, ge=1, description="Words in a shingle.")
+    permutations: int = Field(default=128, ge=16, description="Hash functions of a MinHash signature.")
+    bands: int = Field(default=32, ge=1, description="LSH bands; permutations must divide by it.")
+    jaccard: Share = Field(default=0.7, description="Jaccard at which a candidate pair is verified.")
+    containment: Share = Field(default=0.9, description="Containment at which a candidate pair is verified.")
+    neighbours: int = Field(default=20, ge=1, description="Distinct texts kept as neighbours of each.")
+    thresholds: list[Share] = Field(
+        default=[0.90, 0.92, 0.94, 0.96, 0.97, 0.98, 0.99], min_length=2, description="Cosine thresholds of the sweep."
+    )
+    regime: Literal["stored"] = Field(default="stored", description="stored: stored vectors on both sides.")
+    bucket_cap: int = Field(default=200, ge=2, description="Rows of one LSH bucket above which it is joined as a star.")
+    twin_similarity: Share = Field(default=0.8, description="Word-sequence similarity from which two texts are twins.")
+    floor_pairs: int = Field(default=200_000, ge=100, description="Random pairs behind the similarity floor.")
+
+    @field_validator("thresholds")
+    @classmethod
+    def _ascending(cls, thresholds: list[float]) -> list[float]:
+        return sorted(set(thresholds))
+
+    @model_validator(mode="after")
+    def _bands_divide(self) -> DuplicateSettings:
+        if self.permutations % self.bands:
+            raise ValueError(
+                f"{self.permutations} permutations do not divide into {self.bands} bands: change one of them"
+            )
+        return self
+
+
+class LimitSettings(Settings):
+    """What the team asks of its index; a breach is a warning."""
+
+    self_at_1: Share = Field(default=0.98, description="Least self@1.")
+    self_at_10: Share = Field(default=0.995, description="Least self@10.")
+    labelled_gap: Share = Field(
+        default=0.10, description="Most that labelled success may stay under the held-out ceiling."
+    )
+    source_gap: Share = Field(default=0.15, description="Least effect that makes a stratum an anomaly.")
+    ann_recall_at_10: Share = Field(default=0.95, description="Least ann_recall@10.")
+    truncated: Share = Field(default=0.25, description="Most of a batch that may be longer than the encoder reads.")
+
+
+class ReportSettings(Settings):
+    """What the reports show."""
+
+    text: Literal["full", "excerpt", "none"] = Field(default="excerpt", description="Corpus text in the reports.")
+
+
+class IndexAuditSettings(Settings):
+    """One audited index. The attributes of a defs.yaml of type audit_pipeline.IndexAudit."""
+
+    name: str = Field(description="Name of the audited index: lower-case letters, digits and '-'.")
+    start_date: dt.date | None = Field(
+        default=None, description="First ingestion date; default: the earliest the first run finds."
+    )
+    ingestion_grain: Literal["day", "week", "month"] = Field(default="day", description="Width of a batch in time.")
+    sources: list[SourceSettings] = Field(default_factory=list, description="The source store.")
+    encoder: EncoderSettings = Field(description="The encoder of the application.")
+    index: IndexSettings = Field(default_factory=IndexSettings, description="The LanceDB table.")
+    sample: SampleSettings = Field(default_factory=SampleSettings, description="Probes.")
+    labels: LabelSettings = Field(default_factory=LabelSettings, description="Labelled queries and pairs.")
+    duplicates: DuplicateSettings = Field(default_factory=DuplicateSettings, description="Near-duplicates.")
+    limits: LimitSettings = Field(default_factory=LimitSettings, description="Limits.")
+    report: ReportSettings = Field(default_factory=ReportSettings, description="Reports.")
+
+    @field_validator("name")
+    @classmethod
+    def _name(cls, name: str) -> str:
+        if not NAME_PATTERN.match(name):
+            raise ValueError(f"{name!r} is no index name: use lower-case letters, digits and '-', at most 63")
+        return name
+
+    @model_validator(mode="after")
+    def _whole(self) -> IndexAuditSettings:
+        names = [source.name for source in self.sources]
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        if repeated:
+            raise ValueError(f"sources: {repeated[0]!r} is named twice: give each source one entry")
+        if self.index.managed:
+            if not self.sources:
+                raise ValueError("sources: a managed index needs at least one source, or set index.managed to false")
+            if self.encoder.kind == "none":
+                raise ValueError("encoder: a managed index needs an encoder, or set index.managed to false")
+        elif self.index.uri is None or "table" not in self.index.model_fields_set:
+            raise ValueError("index: an index as it stands (managed: false) needs its 'uri' and 'table'")
+        if self.labels.see_also and not any(source.format == "docstrings" for source in self.sources):
+            raise ValueError("labels.see_also needs a source of format docstrings")
+        return self
+
+    @property
+    def dagster_name(self) -> str:
+        """The name as Dagster's job and group names allow it."""
+        return self.name.replace("-", "_")
+
+
+def load_settings(path: Path) -> IndexAuditSettings:
+    """Settings from a defs.yaml, its relative paths resolved against its folder. Raises AuditInputError."""
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise AuditInputError(f"{path}: the settings file cannot be read ({error.strerror}): check --config") from error
+    except yaml.YAMLError as error:
+        line = getattr(getattr(error, "problem_mark", None), "line", None)
+        where = f" in line {line + 1}" if line is not None else ""
+        raise AuditInputError(f"{path}: not valid YAML{where}: correct the syntax there") from error
+    if not isinstance(document, dict) or not isinstance(document.get("attributes"), dict):
+        raise AuditInputError(f"{path}: expected 'type: {COMPONENT_TYPE}' and a mapping under 'attributes'")
+    if document.get("type") != COMPONENT_TYPE:
+        raise AuditInputError(f"{path}: type is {document.get('type')!r}, expected {COMPONENT_TYPE!r}")
+    return parse_settings(document["attributes"], str(path), base=path.resolve().parent)
+
+
+def parse_settings(attributes: dict[str, Any], where: str, base: Path) -> IndexAuditSettings:
+    """Settings from the attributes mapping; relative paths are taken from ``base``. Raises AuditInputError."""
+    try:
+        settings = IndexAuditSettings.model_validate(attributes)
+    except ValidationError as error:
+        raise AuditInputError(f"{where}: {_first_error(error)}") from error
+    return resolve_paths(settings, base)
+
+
+def resolve_paths(settings: IndexAuditSettings, base: Path) -> IndexAuditSettings:
+    """The settings with every relative path made absolute against ``base``; URIs with a scheme stay as they are."""
+
+    def absolute(path: str | None) -> str | None:
+        if path is None or "://" in path:
+            return path
+        return str((base / Path(path).expanduser()).absolute())
+
+    def resolved(part: Settings, *fields: str) -> dict[str, Any]:
+        return {field: absolute(getattr(part, field)) for field in fields if getattr(part, field) is not None}
+
+    sources = [
+        source if source.format == "docstrings" else source.model_copy(update=resolved(source, "uri"))
+        for source in settings.sources
+    ]
+    encoder = settings.encoder
+    if encoder.model and encoder.model.startswith((".", "~")):
+        encoder = encoder.model_copy(update=resolved(encoder, "model"))
+    return settings.model_copy(
+        update={
+            "sources": sources,
+            "encoder": encoder,
+            "index": settings.index.model_copy(update=resolved(settings.index, "uri")),
+            "labels": settings.labels.model_copy(
+                update=resolved(settings.labels, "queries", "qrels", "pairs", "observed")
+            ),
+        }
+    )
+
+
+def _check_columns(columns: dict[str, str], known: tuple[str, ...]) -> dict[str, str]:
+    for column in columns:
+        if column not in known:
+            raise ValueError(
+                f"{column!r} is no chunk field{_did_you_mean(column, known)}; fields are {', '.join(known)}"
+            )
+    return columns
+
+
+def _did_you_mean(word: str, known: tuple[str, ...] | list[str]) -> str:
+    close = difflib.get_close_matches(word, known, n=1)
+    return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+def _first_error(error: ValidationError) -> str:
+    """One sentence for the first problem: the field's path, what is wrong, what to do."""
+    first = error.errors()[0]
+    path = ".".join(str(part) for part in first["loc"])
+    more = f" ({error.error_count() - 1} more)" if error.error_count() > 1 else ""
+    if first["type"] == "extra_forbidden":
+        known = _fields_at(first["loc"][:-1])
+        word = str(first["loc"][-1])
+        return f"{path}: unknown field{_did_you_mean(word, known)}; remove it or use one of {', '.join(known)}{more}"
+    if first["type"] == "missing":
+        return f"{path}: this field is required: add it{more}"
+    message = first["msg"].removeprefix("Value error, ")
+    given = "" if isinstance(first.get("input"), dict | list | BaseModel) else f", got {first.get('input')!r}"
+    return f"{path + ': ' if path else ''}{message}{given}{more}"
+
+
+def _fields_at(path: tuple[int | str, ...]) -> list[str]:
+    model: type[BaseModel] = IndexAuditSettings
+    for part in path:
+        if isinstance(part, int):
+            continue
+        annotation = model.model_fields[part].annotation
+        arguments = getattr(annotation, "__args__", ())
+        model = next((t for t in (annotation, *arguments) if isinstance(t, type) and issubclass(t, BaseModel)), model)
+    return list(model.model_fields)

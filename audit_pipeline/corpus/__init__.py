@@ -1,0 +1,1 @@
+"""The source store: reading, validating, sampling and splitting text. No encoding, no search, no Dagster here."""

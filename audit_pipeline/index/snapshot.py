@@ -1,0 +1,88 @@
+"""One table at one pinned version as arrays: rows, vectors, their state, and the application's search over them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+USABLE, NULL, NAN, INFINITE, ZERO, WRONG_DIMENSION = range(6)
+VECTOR_STATES = ("usable", "null", "nan", "infinite", "zero", "wrong_dimension")
+
+
+@dataclass(frozen=True)
+class IndexInfo:
+    """What audit.json says of the table under "index"."""
+
+    uri: str
+    table: str
+    version: int
+    rows: int
+    dimension: int
+    metric: str  # the application's
+    index_type: str | None  # None: no ANN index on the vector column
+    index_metric: str | None
+    indexed_rows: int
+    unindexed_rows: int
+    plan: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SearchHits:
+    """Answers of one batch of searches as row ordinals of the snapshot, (m, limit) int64, padded with -1.
+
+    Rows are de-duplicated by chunk id in the order returned; ``returned`` (m,) counts the distinct ids.
+    """
+
+    rows: np.ndarray
+    returned: np.ndarray
+
+
+SearchFunction = Callable[[np.ndarray, int], SearchHits]
+
+
+@dataclass
+class TableSnapshot:
+    """The table's rows in table order beside their vectors.
+
+    ``rows`` has the columns of ``schemas.CHUNKS`` that the table holds, always with chunk_id, text and batch;
+    ``vectors`` is (n, d) float32 (a memory map where large), with unusable rows set to 0; ``vector_state`` is (n,)
+    uint8 of the constants above. ``search`` is the application's search as declared in the settings:
+    search(queries (m, d) float32, limit) -> SearchHits.
+    """
+
+    rows: pa.Table
+    vectors: np.ndarray
+    vector_state: np.ndarray
+    metric: str
+    info: IndexInfo
+    search: SearchFunction
+
+    @cached_property
+    def searchable(self) -> np.ndarray:
+        """(n,) bool: rows that a search under the metric can return. Zero vectors have no direction under cosine."""
+        if self.metric == "cosine":
+            return self.vector_state == USABLE
+        return (self.vector_state == USABLE) | (self.vector_state == ZERO)
+
+    @cached_property
+    def chunk_ids(self) -> pa.Array:
+        return self.rows["chunk_id"].combine_chunks()
+
+    def row_of(self, chunk_ids: pa.Array | pa.ChunkedArray) -> np.ndarray:
+        """First row ordinal of each id, (len,) int64, -1 where the table has no such id."""
+        found = pc.index_in(chunk_ids, value_set=self.chunk_ids)
+        if isinstance(found, pa.ChunkedArray):
+            found = found.combine_chunks()
+        return found.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+
+    @cached_property
+    def repeated_ids(self) -> pa.Array:
+        """Ids that stand on more than one row."""
+        counts = self.chunk_ids.value_counts()
+        return counts.field("values").filter(pc.greater(counts.field("counts"), 1))

@@ -1,0 +1,104 @@
+"""Proportions with their intervals, shared by every room. No sampling plan and no table belongs here."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+Z_95 = 1.959963984540054
+
+
+@dataclass(frozen=True)
+class Proportion:
+    """A share with a 95 % interval and the number it rests on; ``value`` is None where n is 0."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
+
+    def as_dict(self) -> dict[str, float | int | None]:
+        return {"value": self.value, "low": self.low, "high": self.high, "n": self.n}
+
+
+NOT_MEASURED = Proportion(None, None, None, 0)
+
+
+def wilson(successes: int, n: int) -> Proportion:
+    """Wilson score interval of successes out of n (Wilson 1927). Raises ValueError outside 0 <= successes <= n."""
+    if not 0 <= successes <= n:
+        raise ValueError(f"{successes} successes of {n}")
+    if n == 0:
+        return NOT_MEASURED
+    low, high = _wilson_bounds(successes / n, n)
+    return Proportion(successes / n, low, high, n)
+
+
+def stratified(hits: np.ndarray, strata: np.ndarray, chunks_of_stratum: np.ndarray) -> Proportion:
+    """Stratified estimate of a share over a finite population, with its 95 % interval.
+
+    ``hits`` (n,) bool, ``strata`` (n,) the stratum of each probe, ``chunks_of_stratum`` (n,) the N_h of that stratum.
+    Point estimate and variance with finite-population correction follow Cochran, Sampling Techniques (1977), 5.4
+    and 5.6. The normal interval fails near 0 and 1, so the interval is Wilson's at the effective sample size that
+    gives this variance (Korn & Graubard 1998 use the same device). A stratum in which all or no probes hit has an
+    estimated variance of 0, which would claim certainty: its share is smoothed by half a success for the variance
+    only. A census (every N_h equal to n_h) has no sampling error and returns low = high = value.
+    """
+    n = len(hits)
+    if n == 0:
+        return NOT_MEASURED
+    _, index, n_h = np.unique(strata, return_inverse=True, return_counts=True)
+    big_n_h = np.zeros(len(n_h))
+    big_n_h[index] = chunks_of_stratum
+    hit_h = np.bincount(index, weights=np.asarray(hits, dtype=float), minlength=len(n_h))
+    share_h = hit_h / n_h
+    weight_h = big_n_h / big_n_h.sum()
+    value = float(weight_h @ share_h)
+    fraction = np.minimum(n_h / np.maximum(big_n_h, 1), 1.0)
+    if np.all(fraction >= 1.0):
+        return Proportion(value, value, value, n)
+    smoothed = (hit_h + 0.5) / (n_h + 1)
+    variance = float(np.sum(weight_h**2 * (1 - fraction) * smoothed * (1 - smoothed) / n_h))
+    spread = max(value * (1 - value), (n * value + 0.5) / (n + 1) * (1 - (n * value + 0.5) / (n + 1)))
+    low, high = _wilson_bounds(value, spread / variance)
+    return Proportion(value, min(low, value), max(high, value), n)
+
+
+def newcombe_difference(a: Proportion, b: Proportion) -> tuple[float, float, float]:
+    """a - b with its 95 % interval from the two intervals (Newcombe 1998, method 10).
+
+    Raises ValueError where one of the two was not measured.
+    """
+    if a.value is None or a.low is None or a.high is None or b.value is None or b.low is None or b.high is None:
+        raise ValueError("a difference needs two measured proportions")
+    difference = a.value - b.value
+    low = difference - math.hypot(a.value - a.low, b.high - b.value)
+    high = difference + math.hypot(a.high - a.value, b.value - b.low)
+    return difference, low, high
+
+
+def bootstrap_mean(values: np.ndarray, seed: int = 0, draws: int = 2000) -> Proportion:
+    """Mean of per-query fractions with a 95 % percentile bootstrap interval over queries (Efron & Tibshirani 1993)."""
+    n = len(values)
+    if n == 0:
+        return NOT_MEASURED
+    generator = np.random.default_rng(seed)
+    # Multinomial counts are the bootstrap resamples; they need draws x n integers instead of draws x n gathers.
+    counts = generator.multinomial(n, np.full(n, 1 / n), size=draws)
+    means = counts @ np.asarray(values, dtype=float) / n
+    low, high = np.quantile(means, (0.025, 0.975))
+    return Proportion(float(np.mean(values)), float(low), float(high), n)
+
+
+def smallest_visible_share(n: int, confidence: float = 0.95) -> float | None:
+    """Smallest share of defective rows of which n random rows contain at least one with the given confidence."""
+    return None if n == 0 else 1 - (1 - confidence) ** (1 / n)
+
+
+def _wilson_bounds(share: float, n: float) -> tuple[float, float]:
+    z2 = Z_95**2
+    centre = (share + z2 / (2 * n)) / (1 + z2 / n)
+    half = Z_95 / (1 + z2 / n) * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
+    return max(0.0, centre - half), min(1.0, centre + half)

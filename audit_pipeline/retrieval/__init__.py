@@ -1,0 +1,1 @@
+"""Probes, exact ranks, causes, strata and the verdict, on arrays and Arrow tables. No encoding, no Dagster here."""

@@ -1,0 +1,272 @@
+"""Arrow schemas of every table the audit writes. Columns are added here first; no code that fills them belongs here."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+CHUNKS = pa.schema(
+    [
+        pa.field("chunk_id", pa.string(), nullable=False),
+        pa.field("source", pa.string()),
+        pa.field("ingestion_date", pa.date32()),
+        pa.field("batch", pa.string(), nullable=False),  # the partition key, "2026-01-02|handbook"
+        pa.field("doc_id", pa.string()),
+        pa.field("heading", pa.string()),
+        pa.field("position", pa.int32()),
+        pa.field("text", pa.string(), nullable=False),
+        pa.field("text_sha256", pa.string(), nullable=False),  # hex, of the raw UTF-8 bytes
+        pa.field("n_words", pa.int32(), nullable=False),
+        pa.field("n_tokens", pa.int32()),  # null without an encoder
+    ]
+)
+
+REJECTED_CHUNKS = pa.schema(
+    [
+        pa.field("row", pa.int64(), nullable=False),  # ordinal in the file or table, from 0
+        pa.field("origin", pa.string(), nullable=False),  # file or distribution
+        pa.field("chunk_id", pa.string()),
+        pa.field("source", pa.string()),
+        pa.field("batch", pa.string()),
+        pa.field("reason", pa.string(), nullable=False),  # a code, see corpus.validation
+        pa.field("detail", pa.string(), nullable=False),
+        pa.field("text", pa.string()),
+    ]
+)
+
+SIGNATURES = pa.schema(
+    [
+        pa.field("chunk_id", pa.string(), nullable=False),
+        pa.field("normalised_sha256", pa.string(), nullable=False),  # of the NFC, case-folded, white-space-folded text
+        pa.field("status", pa.string(), nullable=False),  # words | characters | no_signature
+        pa.field("n_shingles", pa.int32(), nullable=False),
+        pa.field("signature", pa.binary()),  # little-endian hash values, null without a signature
+    ]
+)
+
+PROBE_PLAN = pa.schema(
+    [
+        pa.field("chunk_id", pa.string(), nullable=False),
+        pa.field("source", pa.string()),
+        pa.field("ingestion_date", pa.date32()),
+        pa.field("batch", pa.string(), nullable=False),
+        pa.field("length_band", pa.string(), nullable=False),
+        pa.field("n_tokens", pa.int32()),
+        pa.field("stratum", pa.string(), nullable=False),  # after merging
+        pa.field("stratum_chunks", pa.int64(), nullable=False),  # N_h
+        pa.field("stratum_probes", pa.int64(), nullable=False),  # n_h
+        pa.field("weight", pa.float64(), nullable=False),  # N_h / n_h
+    ]
+)
+
+_PROBE = [
+    pa.field("probe_id", pa.string(), nullable=False),
+    pa.field("chunk_id", pa.string(), nullable=False),
+    pa.field("source", pa.string()),
+    pa.field("ingestion_date", pa.date32()),
+    pa.field("batch", pa.string(), nullable=False),
+    pa.field("length_band", pa.string(), nullable=False),
+    pa.field("n_tokens", pa.int32()),
+    pa.field("stratum", pa.string(), nullable=False),
+    pa.field("stratum_chunks", pa.int64(), nullable=False),
+    pa.field("weight", pa.float64(), nullable=False),
+]
+_RANKS = [
+    pa.field("rank_min", pa.int32()),  # exact, ties within 1e-6 counted in the probe's favour
+    pa.field("rank_max", pa.int32()),  # exact, ties within 1e-6 counted against it
+    pa.field("score", pa.float64()),  # of the answer, under the application's metric, larger is closer
+    pa.field("best_other_score", pa.float64()),
+    pa.field("best_other_id", pa.string()),
+]
+_MISS = [
+    pa.field("cause", pa.string()),  # null for a hit
+    pa.field("evidence", pa.string()),  # JSON object, null for a hit
+]
+
+SELF_RETRIEVAL = pa.schema(
+    [
+        *_PROBE,
+        pa.field("rank_returned", pa.int32()),  # null when not among the returned rows
+        *_RANKS,
+        pa.field("returned", pa.int32(), nullable=False),  # distinct ids the search answered with
+        pa.field("hit_1", pa.bool_(), nullable=False),
+        pa.field("hit_10", pa.bool_()),  # null where the application asks for fewer than 10 rows
+        *_MISS,
+    ]
+)
+
+HELD_OUT_RETRIEVAL = pa.schema(
+    [
+        *_PROBE,
+        pa.field("eligible", pa.bool_(), nullable=False),
+        pa.field("ineligible_reason", pa.string()),
+        pa.field("held", pa.string()),  # middle | first | heading | last | random
+        pa.field("sentences", pa.int32()),
+        pa.field("overlap", pa.bool_()),  # the held sentence also stands in a row ahead of or level with k
+        *_RANKS,
+        pa.field("hit_1", pa.bool_()),  # null where not eligible
+        pa.field("hit_10", pa.bool_()),
+        *_MISS,
+    ]
+)
+
+LABELLED_RETRIEVAL = pa.schema(
+    [
+        pa.field("query_id", pa.string(), nullable=False),
+        pa.field("relevant", pa.int32(), nullable=False),
+        pa.field("answer_id", pa.string(), nullable=False),  # the relevant chunk that came first, exactly scored
+        pa.field("source", pa.string()),
+        pa.field("ingestion_date", pa.date32()),
+        pa.field("batch", pa.string()),
+        pa.field("length_band", pa.string()),
+        pa.field("verbatim", pa.bool_(), nullable=False),  # the query stands word for word in a relevant text
+        pa.field("rank_returned", pa.int32()),  # of the first relevant chunk returned
+        *_RANKS,
+        pa.field("returned", pa.int32(), nullable=False),
+        pa.field("success_10", pa.bool_()),
+        pa.field("recall_10", pa.float64()),
+        pa.field("exact_success_10", pa.bool_()),
+        pa.field("exact_recall_10", pa.float64()),
+        *_MISS,
+    ]
+)
+
+RETRIEVED = pa.schema(  # the rankings themselves, for TREC exports and recomputation
+    [
+        pa.field("run", pa.string(), nullable=False),  # self | held_out | labelled
+        pa.field("query_id", pa.string(), nullable=False),
+        pa.field("rank", pa.int32(), nullable=False),
+        pa.field("chunk_id", pa.string(), nullable=False),
+        pa.field("score", pa.float64(), nullable=False),  # exact, larger is closer
+    ]
+)
+
+QRELS = pa.schema(
+    [
+        pa.field("run", pa.string(), nullable=False),
+        pa.field("query_id", pa.string(), nullable=False),
+        pa.field("chunk_id", pa.string(), nullable=False),
+        pa.field("relevance", pa.int32(), nullable=False),
+    ]
+)
+
+ANN_RECALL = pa.schema(
+    [
+        pa.field("query_id", pa.string(), nullable=False),
+        pa.field("run", pa.string(), nullable=False),  # held_out | labelled
+        pa.field("returned", pa.int32(), nullable=False),
+        pa.field("ann_recall_10", pa.float64(), nullable=False),
+    ]
+)
+
+STRATA = pa.schema(
+    [
+        pa.field("run", pa.string(), nullable=False),  # self | held_out | labelled
+        pa.field("dimension", pa.string(), nullable=False),  # source | ingestion_date | batch | length_band
+        pa.field("source", pa.string()),
+        pa.field("ingestion_date", pa.date32()),
+        pa.field("length_band", pa.string()),
+        pa.field("chunks", pa.int64()),
+        pa.field("n", pa.int64(), nullable=False),
+        pa.field("measure", pa.string(), nullable=False),  # self@1, heldout@10, ...
+        pa.field("value", pa.float64()),
+        pa.field("low", pa.float64()),
+        pa.field("high", pa.float64()),
+    ]
+)
+
+CANDIDATE_PAIRS = pa.schema(
+    [
+        pa.field("chunk_id_a", pa.string(), nullable=False),  # a < b
+        pa.field("chunk_id_b", pa.string(), nullable=False),
+        pa.field("lanes", pa.list_(pa.string()), nullable=False),  # of exact, minhash, neighbour; sorted
+        pa.field("jaccard", pa.float64()),
+        pa.field("containment", pa.float64()),
+        pa.field("cosine", pa.float64()),
+        pa.field("shared_bands", pa.int32()),
+        pa.field("verified", pa.bool_(), nullable=False),  # jaccard or containment reaches its setting
+        pa.field("window", pa.bool_(), nullable=False),  # neighbouring chunks of one document that share text
+    ]
+)
+
+SIMILARITY_FLOOR = pa.schema(
+    [
+        pa.field("scope", pa.string(), nullable=False),  # all | across_sources | "<source> x <source>"
+        pa.field("statistic", pa.string(), nullable=False),  # mean, p50, ..., share>=0.90
+        pa.field("value", pa.float64(), nullable=False),
+        pa.field("n", pa.int64(), nullable=False),
+    ]
+)
+
+THRESHOLD_SWEEP = pa.schema(
+    [
+        pa.field("threshold", pa.float64(), nullable=False),
+        pa.field("threshold_store_score", pa.float64()),
+        pa.field("tp", pa.int64(), nullable=False),
+        pa.field("fp", pa.int64(), nullable=False),
+        pa.field("fn", pa.int64(), nullable=False),
+        pa.field("precision", pa.float64()),
+        pa.field("precision_low", pa.float64()),
+        pa.field("precision_high", pa.float64()),
+        pa.field("precision_queue", pa.float64()),
+        pa.field("recall_scored", pa.float64()),
+        pa.field("recall_pipeline", pa.float64()),
+        pa.field("recall_pipeline_low", pa.float64()),
+        pa.field("recall_pipeline_high", pa.float64()),
+        pa.field("flagged", pa.int64(), nullable=False),
+        pa.field("flagged_per_10k_candidates", pa.float64()),
+        pa.field("flagged_per_10k_chunks", pa.float64()),
+        pa.field("random_share", pa.float64()),
+        pa.field("expected_all_pairs", pa.float64()),
+        pa.field("saturated_rows", pa.int64()),
+        pa.field("precision_gained", pa.float64()),  # from the row before to this one
+        pa.field("recall_paid", pa.float64()),
+        pa.field("exchange", pa.float64()),
+        pa.field("inverted", pa.bool_()),
+        pa.field("recommended", pa.bool_(), nullable=False),
+    ]
+)
+
+DUPLICATE_CLUSTERS = pa.schema(
+    [
+        pa.field("cluster_id", pa.string(), nullable=False),  # chunk_id of the representative
+        pa.field("chunk_id", pa.string(), nullable=False),
+        pa.field("is_representative", pa.bool_(), nullable=False),
+        pa.field("cosine_to_representative", pa.float64()),
+        pa.field("chain_only", pa.bool_(), nullable=False),
+        pa.field("numeric", pa.bool_(), nullable=False),  # differs from the representative in numbers only
+        pa.field("action", pa.string(), nullable=False),  # keep | drop | review
+    ]
+)
+
+BATCH_INTEGRITY = pa.schema(
+    [
+        pa.field("batch", pa.string(), nullable=False),
+        pa.field("source", pa.string()),
+        pa.field("ingestion_date", pa.date32()),
+        pa.field("store_rows", pa.int64()),
+        pa.field("table_rows", pa.int64(), nullable=False),
+        pa.field("missing_rows", pa.int64()),
+        pa.field("orphan_rows", pa.int64()),
+        pa.field("duplicate_ids", pa.int64()),
+        pa.field("invalid_vectors", pa.int64(), nullable=False),
+        pa.field("text_drift", pa.int64()),
+        pa.field("rejected_rows", pa.int64()),
+        pa.field("truncated_rows", pa.int64()),
+    ]
+)
+
+TABLES: dict[str, pa.Schema] = {
+    "self_retrieval": SELF_RETRIEVAL,
+    "held_out_retrieval": HELD_OUT_RETRIEVAL,
+    "labelled_retrieval": LABELLED_RETRIEVAL,
+    "retrieved": RETRIEVED,
+    "qrels": QRELS,
+    "ann_recall": ANN_RECALL,
+    "strata": STRATA,
+    "candidate_pairs": CANDIDATE_PAIRS,
+    "similarity_floor": SIMILARITY_FLOOR,
+    "threshold_sweep": THRESHOLD_SWEEP,
+    "duplicate_clusters": DUPLICATE_CLUSTERS,
+    "batch_integrity": BATCH_INTEGRITY,
+}
+"""Tables published under DIR/reports/<name>/tables. None holds corpus text, a time, a path or a version."""

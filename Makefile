@@ -1,0 +1,40 @@
+# Two commands do all the set-up on a fresh machine: `make audit` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STATE := $(CURDIR)/.audit
+INSTALLED := $(VENV)/.installed
+
+export HF_HUB_OFFLINE ?= 1
+export TOKENIZERS_PARALLELISM ?= true
+
+.PHONY: audit ui test lint install benchmarks clean
+
+audit: $(INSTALLED)
+	$(BIN)/audit-pipeline run --state $(STATE)
+
+ui: $(INSTALLED)
+	$(BIN)/audit-pipeline prepare --state $(STATE)
+	DAGSTER_HOME=$(STATE) $(BIN)/dg dev -w workspace.yaml --host 127.0.0.1 --port 3000
+
+test: $(INSTALLED)
+	$(BIN)/python -m pytest
+
+lint: $(INSTALLED)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+install: $(INSTALLED)
+
+# torch comes first and by its exact version: an open range takes a CUDA build of several GB.
+$(INSTALLED): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: call make with PYTHON=python3.11" >&2; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt pip
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[demo,dev]'
+	@touch $(INSTALLED)
+
+clean:
+	rm -rf $(VENV) $(STATE)

@@ -1,0 +1,174 @@
+"""What the stages of one audit share: settings, state folder, and the costly things opened once. No stage belongs here."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import json
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import cached_property, wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from audit_pipeline import schemas
+from audit_pipeline.config import IndexAuditSettings
+from audit_pipeline.corpus.store import SourceStore, StoreScan
+from audit_pipeline.encoder.vector_store import VectorStore
+from audit_pipeline.errors import AuditInputError
+from audit_pipeline.findings import Finding
+from audit_pipeline.progress import log_progress
+from audit_pipeline.results import Progress, StageResult
+from audit_pipeline.state import StateFolder, read_json, read_table, write_json, write_table
+
+if TYPE_CHECKING:
+    from audit_pipeline.encoder.models import SentenceTransformerEncoder
+    from audit_pipeline.index.snapshot import TableSnapshot
+
+
+@dataclass(frozen=True)
+class BatchManifest:
+    """What a finished ingest says of its batch. Written last, so its presence means that all of the batch is in place."""
+
+    key: str
+    source: str | None
+    ingestion_date: str  # first day of the batch's period, ISO
+    rows: int
+    rejected: int
+    content_hash: str
+    settings_hash: str
+    generation: str  # folder of the batch's files
+
+
+class Workspace:
+    """One audited index at work. Not thread-safe; every process makes its own."""
+
+    def __init__(
+        self, settings: IndexAuditSettings, root: Path, *, today: dt.date | None = None, progress: Progress = log_progress
+    ) -> None:
+        self.settings = settings
+        self.state = StateFolder(root, settings.name)
+        self.today = today or dt.datetime.now(dt.UTC).date()
+        self.progress = progress
+        self._snapshots: dict[int, TableSnapshot] = {}
+        self._scan: StoreScan | None = None
+
+    @property
+    def index_uri(self) -> str:
+        return self.settings.index.uri or self.state.default_index_uri
+
+    @cached_property
+    def store(self) -> SourceStore:
+        return SourceStore(self.settings, today=self.today, start_date=self.state.start_date(self.settings.start_date))
+
+    @cached_property
+    def encoder(self) -> SentenceTransformerEncoder | None:
+        """The encoder of the settings, loaded on first use; None for kind none."""
+        from audit_pipeline.encoder.models import load_encoder
+
+        return load_encoder(self.settings.encoder)
+
+    @cached_property
+    def vectors(self) -> VectorStore:
+        return VectorStore(self.state.vectors)
+
+    def scan(self, *, fresh: bool = False) -> StoreScan:
+        """The batches that the source store holds now; read once per process unless ``fresh``."""
+        if self._scan is None or fresh:
+            self._scan = self.store.scan(self.progress)
+        return self._scan
+
+    @cached_property
+    def settings_hash(self) -> str:
+        """Hash of the settings that decide what a batch's files and rows look like."""
+        index, duplicates = self.settings.index, self.settings.duplicates
+        deciding = {
+            "encoder": self.settings.encoder.model_dump(mode="json", exclude={"batch_size", "query_prompt"}),
+            "index": {"uri": self.index_uri, "table": index.table, "embed_text": index.embed_text},
+            "signatures": {"shingle_words": duplicates.shingle_words, "permutations": duplicates.permutations},
+            "seed": self.settings.sample.seed,
+        }
+        return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()[:16]
+
+    # Batches
+
+    def manifest(self, key: str) -> BatchManifest | None:
+        """The manifest of a batch that was ingested, None for one that never was."""
+        path = self.state.batch(key) / "batch.json"
+        return BatchManifest(**read_json(path)) if path.exists() else None
+
+    def manifests(self) -> list[BatchManifest]:
+        """The manifests of all batches ever ingested, by key; a batch that is empty now has 0 rows."""
+        paths = self.state.batches.glob("*/batch.json")
+        return sorted((BatchManifest(**read_json(path)) for path in paths), key=lambda manifest: manifest.key)
+
+    def write_manifest(self, manifest: BatchManifest) -> None:
+        write_json(self.state.batch(manifest.key) / "batch.json", asdict(manifest))
+
+    def batch_tables(self, name: str, schema: pa.Schema, columns: list[str] | None = None) -> pa.Table:
+        """One table over all current batches, in order of batch key."""
+        tables = [
+            read_table(self.state.batch(manifest.key) / manifest.generation / f"{name}.parquet", columns)
+            for manifest in self.manifests()
+        ]
+        if columns is not None:
+            schema = pa.schema([schema.field(column) for column in columns])
+        return pa.concat_tables(tables) if tables else schema.empty_table()
+
+    # Corpus-wide stages
+
+    def save(self, stage: str, result: StageResult, seconds: float) -> StageResult:
+        """Keep a stage's result for the stages after it; the last good one is replaced file by file, its JSON last."""
+        folder = self.state.corpus / stage
+        for name, table in result.tables.items():
+            write_table(folder / f"{name}.parquet", table)
+        findings = [finding.as_dict() for finding in result.findings]
+        write_json(folder / "stage.json", {"summary": result.summary, "findings": findings, "seconds": round(seconds, 3)})
+        return result
+
+    def summary(self, stage: str) -> dict[str, Any]:
+        """The JSON part of a finished stage. Raises AuditInputError where it never ran."""
+        return self._stage(stage)["summary"]
+
+    def findings(self, stage: str) -> list[Finding]:
+        return [Finding(**finding) for finding in self._stage(stage)["findings"]]
+
+    def seconds(self, stage: str) -> float:
+        return float(self._stage(stage)["seconds"])
+
+    def table(self, stage: str, name: str) -> pa.Table:
+        """A table of a finished stage. Raises AuditInputError where it never ran."""
+        path = self.state.corpus / stage / f"{name}.parquet"
+        if not path.exists():
+            raise self._never_ran(stage)
+        return read_table(path)
+
+    def _stage(self, stage: str) -> dict[str, Any]:
+        path = self.state.corpus / stage / "stage.json"
+        if not path.exists():
+            raise self._never_ran(stage)
+        return read_json(path)
+
+    def _never_ran(self, stage: str) -> AuditInputError:
+        return AuditInputError(f"{self.settings.name}: stage {stage!r} has no result yet: materialise it first")
+
+    def population(self) -> pa.Table:
+        """The chunks that should be findable: the source store's where there is one, else the table's own."""
+        if self.settings.index.managed:
+            return self.batch_tables("chunks", schemas.CHUNKS)
+        return self.table("vector_index", "population")
+
+
+def corpus_stage(function: Callable[[Workspace], StageResult]) -> Callable[[Workspace], StageResult]:
+    """Makes a function a stage: timed, and its result kept under the function's name."""
+
+    @wraps(function)
+    def run(workspace: Workspace) -> StageResult:
+        started = time.perf_counter()
+        result = function(workspace)
+        return workspace.save(function.__name__, result, time.perf_counter() - started)
+
+    return run

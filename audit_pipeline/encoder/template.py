@@ -1,0 +1,70 @@
+"""The text that was embedded: a column or a template over a row's fields. Encoding it is not done here."""
+
+from __future__ import annotations
+
+import difflib
+import string
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from audit_pipeline.errors import AuditInputError
+
+
+def embedded_texts(rows: pa.Table, embed_text: str | None) -> pa.Array:
+    """What the encoder was given for each row, (n,) string without nulls.
+
+    ``embed_text`` is None (the text), the name of a column, or a template such as ``"{heading}\\n\\n{text}"``; a null
+    field counts as the empty string. Raises AuditInputError for a field that the rows do not have and for a template
+    that is not one.
+    """
+    if embed_text is None:
+        return _column(rows, "text", "text")
+    if "{" not in embed_text:
+        return _column(rows, embed_text, embed_text)
+    pieces: list[pa.Array | pa.Scalar] = []
+    for literal, name in template_fields(embed_text):
+        if literal:
+            pieces.append(pa.scalar(literal))
+        if name is not None:
+            pieces.append(_column(rows, name, embed_text))
+    joined = pc.binary_join_element_wise(*pieces, pa.scalar(""))
+    return _flat(joined)
+
+
+def template_fields(template: str) -> list[tuple[str, str | None]]:
+    """(literal, field after it or None) in order; ``{{`` and ``}}`` are braces. Raises AuditInputError."""
+    try:
+        parts = list(string.Formatter().parse(template))
+    except ValueError as error:
+        raise AuditInputError(
+            f"index.embed_text: {template!r} is no template ({error}): write fields as {{heading}}"
+        ) from error
+    fields = [(literal, name) for literal, name, specification, conversion in parts]
+    if any(specification or conversion or name == "" for _, name, specification, conversion in parts):
+        raise AuditInputError(f"index.embed_text: {template!r} may hold plain fields such as {{heading}} only")
+    if all(name is None for _, name in fields):
+        raise AuditInputError(f"index.embed_text: {template!r} names no field: write at least {{text}}")
+    return fields
+
+
+def _column(rows: pa.Table, name: str, embed_text: str) -> pa.Array:
+    if name not in rows.column_names:
+        close = difflib.get_close_matches(name, rows.column_names, n=1)
+        meant = f" (did you mean {close[0]!r}?)" if close else ""
+        raise AuditInputError(
+            f"index.embed_text: {embed_text!r} names {name!r}, which the rows do not have{meant}: "
+            f"use one of {', '.join(rows.column_names)}"
+        )
+    column = rows[name]
+    try:
+        text = column if pa.types.is_string(column.type) else column.cast(pa.string())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise AuditInputError(
+            f"index.embed_text: column {name!r} is a {column.type}, which is no text: name a text column"
+        ) from error
+    return _flat(pc.fill_null(text, ""))
+
+
+def _flat(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values

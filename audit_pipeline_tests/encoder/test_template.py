@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from audit_pipeline.encoder.template import embedded_texts
+from audit_pipeline.errors import AuditInputError
+
+ROWS = pa.table({"text": ["body one", None, "body three"], "heading": ["One", "Two", None], "position": [0, 1, 2]})
+
+
+def test_without_a_template_the_text_itself_was_embedded():
+    assert embedded_texts(ROWS, None).to_pylist() == ["body one", "", "body three"]
+
+
+def test_a_column_name_takes_that_column():
+    assert embedded_texts(ROWS, "heading").to_pylist() == ["One", "Two", ""]
+
+
+def test_a_template_joins_fields_and_counts_null_as_empty():
+    texts = embedded_texts(ROWS, "{heading}\n\n{text}")
+    assert texts.to_pylist() == ["One\n\nbody one", "Two\n\n", "\n\nbody three"]
+
+
+def test_a_template_may_hold_numbers_braces_and_a_field_twice():
+    texts = embedded_texts(ROWS, "{{{position}}} {heading}/{heading}!")
+    assert texts.to_pylist() == ["{0} One/One!", "{1} Two/Two!", "{2} /!"]
+
+
+def test_chunked_rows_and_no_rows_work_alike():
+    assert embedded_texts(pa.concat_tables([ROWS, ROWS]), "{text}").to_pylist() == ["body one", "", "body three"] * 2
+    assert embedded_texts(ROWS.slice(0, 0), "{heading} {text}").to_pylist() == []
+
+
+def test_an_unknown_field_is_named_with_the_nearest_one():
+    with pytest.raises(AuditInputError, match=r"'headin'.*did you mean 'heading'"):
+        embedded_texts(ROWS, "{headin}\n{text}")
+
+
+@pytest.mark.parametrize("template", ["{heading", "{}", "{text!r}", "{text:>10}", "{{text}}"])
+def test_what_is_no_template_is_refused(template):
+    with pytest.raises(AuditInputError, match=r"index\.embed_text"):
+        embedded_texts(ROWS, template)
+
+
+def test_a_column_that_is_no_text_is_refused():
+    rows = ROWS.append_column("meta", pa.array([{"a": 1}] * 3))
+    with pytest.raises(AuditInputError, match="'meta' is a struct"):
+        embedded_texts(rows, "meta")

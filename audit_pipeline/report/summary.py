@@ -1,0 +1,108 @@
+"""The one-screen terminal summary and the exit code it explains. Plain text only; no file is written here."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from audit_pipeline.report.wording import (
+    READINGS,
+    interval,
+    is_measured,
+    number,
+    percent,
+    scope_words,
+    share_words,
+    visible,
+)
+
+LINES, COLUMNS = 24, 100
+_VERDICT_LINES = 4
+_EXIT_WORDS = {
+    0: "exit 0: no error finding",
+    1: "exit 1: at least one error finding",
+}
+
+
+def exit_code(audit: Mapping[str, Any]) -> int:
+    """1 where a finding is an error (rows wrong, lost or unreachable), else 0; warnings do not change it."""
+    return int(any(finding["severity"] == "error" for finding in audit["findings"]))
+
+
+def terminal_summary(audit: Mapping[str, Any], report_page: Path | str) -> str:
+    """The audit on at most 24 lines of 100 columns: reading, figures, findings, duplicates, where the report is."""
+    head = [_clip(f"{audit['name']}: {READINGS[audit['verdict']['reading']][1]} ({audit['verdict']['reading']})")]
+    head += _wrapped(audit["verdict"]["text"], _VERDICT_LINES)
+    figures = _figure_lines(audit)
+    tail = [_duplicates_line(audit), _encoded_line(audit)]
+    tail += [f"report  {report_page}", _EXIT_WORDS[exit_code(audit)]]
+    room = LINES - len(head) - len(figures) - len(tail)
+    return "\n".join([*head, *figures, *_finding_lines(audit["findings"], room), *map(_clip_unless_path, tail)]) + "\n"
+
+
+def _figure_lines(audit: Mapping[str, Any]) -> list[str]:
+    own, held, labelled = audit["self_retrieval"], audit["held_out"], audit["labelled"] or {}
+    haystack = f"among {number(own['haystack'])} rows"
+    rows = [
+        ("self@1", own["self@1"], f"own text comes first, {haystack}"),
+        ("self@10", own["self@10"], "own text among the first 10"),
+        ("heldout@10", held["heldout@10"], "one sentence finds the rest of its chunk"),
+        ("labelled@10", labelled.get("labelled_success@10"), "a judged query finds a relevant chunk"),
+        ("ann_recall@10", audit["ann_recall"]["ann_recall@10"], "results as good as an exact search"),
+    ]
+    return [_clip(f"  {name:<13} {_figure(figure):<34} {meaning}") for name, figure, meaning in rows]
+
+
+def _figure(figure: Any) -> str:
+    if not is_measured(figure):
+        return "not measured"
+    return f"{percent(figure['value']):>7} ({interval(figure)}) n {number(figure['n'])}"
+
+
+def _finding_lines(findings: list[Mapping[str, Any]], room: int) -> list[str]:
+    counts = {severity: sum(f["severity"] == severity for f in findings) for severity in ("error", "warning", "info")}
+    lines = [f"findings: {counts['error']} errors, {counts['warning']} warnings, {counts['info']} notes"]
+    # Two lines a finding; one line is kept for the count of those that found no room.
+    shown = findings[: max(0, (room - 1 - (2 * len(findings) > room - 1)) // 2)]
+    for finding in shown:
+        where = f"{scope_words(finding['scope'])}, {share_words(finding)}"
+        lines.append(_clip(f"  {finding['severity'].upper():<7} {finding['code']} ({where}): {finding['message']}"))
+        lines.append(_clip(f"          -> {finding['remedy']}"))
+    if len(findings) > len(shown):
+        lines.append(f"  ... and {len(findings) - len(shown)} more in the report")
+    return lines
+
+
+def _duplicates_line(audit: Mapping[str, Any]) -> str:
+    found, row = audit["duplicates"]["redundancy"], audit["duplicates"]["recommended"]
+    kinds = ", ".join(f"{kind} {percent(found[kind])}" for kind in ("exact", "lexical", "embedding"))
+    if row["threshold"] is None:
+        advice = "no duplicate threshold recommended"
+    else:
+        advice = f"duplicate threshold: cosine {row['threshold']:g}{' (provisional)' if row['provisional'] else ''}"
+    return f"redundant chunks: {kinds}; {advice}"
+
+
+def _encoded_line(audit: Mapping[str, Any]) -> str:
+    encoded = audit["encoded"]
+    seconds = sum(audit["timings"].values())
+    return f"encoded {number(encoded['texts'])} texts, {number(encoded['from_cache'])} from cache; {seconds:.0f} s"
+
+
+def _wrapped(text: str, most: int) -> list[str]:
+    lines = textwrap.wrap(visible(text), COLUMNS, break_long_words=True)
+    if len(lines) <= most:
+        return lines
+    return [*lines[: most - 1], _clip(lines[most - 1][: COLUMNS - 4] + " ...")]
+
+
+def _clip(line: str) -> str:
+    line = visible(line)
+    return line if len(line) <= COLUMNS else line[: COLUMNS - 3] + "..."
+
+
+def _clip_unless_path(line: str) -> str:
+    # A path that was cut cannot be opened.
+    return line if line.startswith("report  ") else _clip(line)

@@ -1,0 +1,143 @@
+"""Plain words and number formats shared by terminal summary and page. No layout and no arithmetic belongs here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+READINGS: dict[str, tuple[str, str]] = {
+    # reading: (tone, headline)
+    "healthy": ("good", "Search works, as far as this audit can see"),
+    "local_defect": ("bad", "Search works, but some documents cannot be found"),
+    "relationship": ("bad", "The index works, but queries and documents do not meet"),
+    "vectors_or_index": ("bad", "The vectors or the index are broken"),
+    "twins": ("unsure", "Search works, but near-identical chunks take each other's place"),
+    "contradiction": ("unsure", "The measurements contradict each other"),
+    "content": ("unsure", "The index works, but its texts are hard to tell apart by meaning"),
+    "not_measured": ("unsure", "The index finds its own documents; real queries were not measured"),
+    "undecided": ("unsure", "Too few probes to decide"),
+}
+
+CAUSES: dict[str, str] = {
+    "missing_row": "the chunk is not in the table",
+    "duplicate_id": "its id stands on several rows with different content",
+    "invalid_vector": "its vector is null, NaN, infinite, zero or of the wrong size",
+    "filter_excluded": "the application's filter hides it",
+    "below_cutoff": "the application's score cut-off drops it",
+    "unindexed": "it is outside the ANN index and the search skips such rows",
+    "ann_miss": "the approximate index passes it over; an exact search finds it",
+    "metric": "found under cosine, not under the metric in use",
+    "text_drift": "the table's text is not the source's",
+    "misaligned": "its row holds the vector of another row's text",
+    "role_mismatch": "its vector was encoded with another prompt or template",
+    "vector_drift": "its vector is no known encoding of its text",
+    "truncated": "equal to the rows ahead within what the encoder reads",
+    "overlap": "the held-out sentence also stands in another chunk",
+    "twin": "a near-identical chunk is ahead of it",
+    "encoder": "the model itself puts another document closer",
+    "undetermined": "the audit could not tell",
+}
+
+CODES: dict[str, str] = {
+    "missing_rows": "Rows missing from the index",
+    "duplicate_ids": "One id on several rows",
+    "invalid_vectors": "Unusable vectors",
+    "dimension_mismatch": "Vectors of the wrong size",
+    "metric_mismatch": "Search and index use different metrics",
+    "index_empty": "The ANN index covers no rows",
+    "text_drift": "Stored text differs from the source",
+    "role_mismatch": "Encoded with another prompt",
+    "misaligned_vectors": "Vectors belong to other rows",
+    "vector_drift": "Vectors from another model or text",
+    "query_side_mismatch": "Production queries use another prompt",
+    "provenance_mixed": "Batches written by different encoders",
+    "self_low": "Documents do not find themselves",
+    "orphan_rows": "Rows the source no longer has",
+    "empty_text": "Empty texts",
+    "index_stale": "Rows outside the ANN index",
+    "not_normalised": "Vectors are not unit length",
+    "filter_excludes": "The filter hides rows",
+    "short_results": "Fewer results than asked for",
+    "below_cutoff": "The score cut-off drops answers",
+    "ann_recall_low": "The ANN index loses neighbours",
+    "fts_index_stale": "Text index out of date",
+    "truncation": "Texts longer than the model reads",
+    "stratum_anomaly": "One part is worse than the rest",
+    "relationship_gap": "Real queries find less than they could",
+    "prompt_not_applied": "A prompt of the model is never applied",
+    "encoder_unstable": "The encoder is not reproducible",
+    "labels_invalid": "Labels that point nowhere",
+    "labels_few": "Too few labels",
+    "no_usable_threshold": "No usable duplicate threshold",
+    "candidates_missed": "Duplicate pairs no lane found",
+    "embedded_text_found": "What was embedded was found",
+    "twins": "Near-identical chunks",
+    "hubs": "Chunks that win others' searches",
+    "hot_bucket": "One text repeated very often",
+    "chunk_windows": "Overlapping chunk windows",
+    "placeholder_rows": "Placeholder rows",
+    "embedded_text_unknown": "What was embedded is unknown",
+    "index_absent": "No ANN index: search is exact",
+    "undecided": "Too few probes to decide",
+    "not_measured": "Not measured",
+}
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+
+
+def visible(text: str) -> str:
+    """Untrusted text on one line without characters that steer a terminal or turn the reading direction."""
+    return _CONTROL.sub("\ufffd", text.replace("\n", " ").replace("\t", " "))
+
+
+def number(value: float | int | None) -> str:
+    """A count with thousands separated; a dash where there is none."""
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.2f}"
+
+
+def percent(value: float | None, digits: int = 1) -> str:
+    """A share in per cent that never rounds to 0 or 100 unless it is."""
+    if value is None:
+        return "not measured"
+    text = f"{100 * value:.{digits}f}"
+    if value < 1 and float(text) == 100:
+        return f">{100 - 10**-digits:.{digits}f} %"
+    if value > 0 and float(text) == 0:
+        return f"<{10**-digits:.{digits}f} %"
+    return f"{text} %"
+
+
+def interval(figure: Mapping[str, Any]) -> str:
+    """The 95 % interval of a measured proportion, such as '97.1 to 98.9 %'."""
+    return f"{100 * figure['low']:.1f} to {100 * figure['high']:.1f} %"
+
+
+def is_measured(figure: Any) -> bool:
+    """Whether a figure of audit.json holds a value."""
+    return isinstance(figure, Mapping) and figure.get("value") is not None
+
+
+def scope_words(scope: Mapping[str, Any]) -> str:
+    """Where a finding holds, in words."""
+    parts = []
+    if "source" in scope:
+        parts.append("source " + visible("(none)" if scope["source"] is None else str(scope["source"])))
+    if "ingestion_date" in scope:
+        parts.append(f"ingested {scope['ingestion_date'] or 'on no date'}")
+    if "length_band" in scope:
+        parts.append(f"chunks of {scope['length_band']} tokens")
+    if "rows" in scope:
+        parts.append(f"rows {scope['rows'][0]:,} to {scope['rows'][1]:,}")
+    return ", ".join(parts) or "whole corpus"
+
+
+def share_words(finding: Mapping[str, Any]) -> str:
+    """The affected share of what was compared, or that nothing was."""
+    if finding["n_compared"] == 0:
+        return "not measured"
+    if finding["share"] is None:
+        return f"of {number(finding['n_compared'])}"
+    return f"{percent(finding['share'])} of {number(finding['n_compared'])}"

@@ -1,0 +1,129 @@
+"""Which files an entry of the source store names, and what their paths say. Reading them is in readers.py."""
+
+from __future__ import annotations
+
+import datetime as dt
+import fnmatch
+import re
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+from pyarrow import fs
+
+from audit_pipeline.config import SourceSettings
+from audit_pipeline.errors import AuditInputError
+
+_SUFFIXES = {
+    "parquet": (".parquet", ".parq", ".pq"),
+    "jsonl": (".jsonl", ".ndjson", ".json"),
+    "csv": (".csv", ".tsv"),
+}
+_COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
+_HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+_MAGIC = re.compile(r"[*?\[]")
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """One file of an entry. ``origin`` is its path under the entry's uri, ``hive`` its key=value folders."""
+
+    path: str
+    origin: str
+    filesystem: fs.FileSystem
+    modified: dt.datetime
+    size: int
+    hive: dict[str, str | None] = field(default_factory=dict)
+
+    @property
+    def date(self) -> dt.date:
+        """Day (UTC) of the file's last change."""
+        return self.modified.date()
+
+    def open_stream(self) -> Any:
+        """The file's bytes as a stream, decompressed by its suffix."""
+        return self.filesystem.open_input_stream(self.path, compression="detect")
+
+
+def find_files(entry: SourceSettings) -> list[SourceFile]:
+    """The entry's files sorted by path. A file named outright is taken whatever its suffix; in folders and globs
+    those of the format's suffixes count, hidden ones and those that begin with "_" do not.
+
+    Raises AuditInputError where nothing matches.
+    """
+    where = f"source {entry.name!r}"
+    try:
+        filesystem, root = (
+            fs.FileSystem.from_uri(entry.uri) if "://" in entry.uri else (fs.LocalFileSystem(), entry.uri)
+        )
+        infos, base = _matching(filesystem, root, entry.format)
+    except (OSError, pa.ArrowException) as error:
+        raise AuditInputError(f"{where}: {entry.uri} cannot be listed ({_first_line(error)}): check its uri") from error
+    if not infos:
+        raise AuditInputError(
+            f"{where}: no {entry.format} file at {entry.uri}: check the path, or the format "
+            f"({', '.join(_SUFFIXES[entry.format])})"
+        )
+    files = [
+        SourceFile(
+            path=info.path,
+            origin=info.path[len(base) :].lstrip("/") if base and info.path.startswith(base) else info.base_name,
+            filesystem=filesystem,
+            modified=info.mtime or dt.datetime(1970, 1, 1, tzinfo=dt.UTC),
+            size=info.size or 0,
+            hive=_hive_values(info.path),
+        )
+        for info in infos
+    ]
+    return sorted(files, key=lambda file: file.path)
+
+
+def _matching(filesystem: fs.FileSystem, root: str, file_format: str) -> tuple[list[fs.FileInfo], str]:
+    """(file infos, the folder that origins are relative to)."""
+    info = filesystem.get_file_info(root)
+    if info.type == fs.FileType.File:
+        return [info], ""
+    if info.type == fs.FileType.Directory:
+        listed = filesystem.get_file_info(fs.FileSelector(root, recursive=True))
+        return [one for one in listed if _counts(one, root, file_format)], root
+    if not _MAGIC.search(root):
+        return [], root
+    base = root[: _MAGIC.search(root).start()].rpartition("/")[0]  # type: ignore[union-attr]
+    if isinstance(filesystem, fs.LocalFileSystem):
+        found = filesystem.get_file_info([str(path) for path in Path(base or "/").glob(root[len(base) :].lstrip("/"))])
+        folders = [one.path for one in found if one.type == fs.FileType.Directory]
+    else:
+        listed = filesystem.get_file_info(fs.FileSelector(base, recursive=True))
+        found = [one for one in listed if fnmatch.fnmatchcase(one.path, root)]
+        folders = []
+    for folder in folders:  # a glob may name folders: data/*/
+        found += filesystem.get_file_info(fs.FileSelector(folder, recursive=True))
+    unique = {one.path: one for one in found if _counts(one, base, file_format)}
+    return list(unique.values()), base
+
+
+def _counts(info: fs.FileInfo, base: str, file_format: str) -> bool:
+    if info.type != fs.FileType.File:
+        return False
+    parts = PurePosixPath(info.path[len(base) :]).parts
+    if any(part.startswith((".", "_")) for part in parts):
+        return False
+    name = info.base_name.lower()
+    for suffix in _COMPRESSED:
+        name = name.removesuffix(suffix)
+    return name.endswith(_SUFFIXES[file_format])
+
+
+def _hive_values(path: str) -> dict[str, str | None]:
+    values: dict[str, str | None] = {}
+    for part in PurePosixPath(path).parent.parts:
+        key, separator, value = part.partition("=")
+        if separator and key:
+            values[unquote(key)] = None if value == _HIVE_NULL else unquote(value)
+    return values
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -1,0 +1,177 @@
+"""The source store of an audit: its batches, and the validated rows of one or of all. Formats are in readers.py."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from audit_pipeline.config import IndexAuditSettings, SourceSettings
+from audit_pipeline.corpus.batches import parse_batch_key, slugs_of
+from audit_pipeline.corpus.columns import RAW
+from audit_pipeline.corpus.docstrings import read_docstrings
+from audit_pipeline.corpus.files import find_files
+from audit_pipeline.corpus.readers import read_file
+from audit_pipeline.corpus.validation import Validated, validate
+from audit_pipeline.results import Progress, no_progress
+from audit_pipeline.schemas import CHUNKS
+
+
+@dataclass(frozen=True)
+class BatchInfo:
+    """One batch as it stands in the store.
+
+    ``content_hash`` covers every chunk field and every rejected row and does not depend on the order of rows or on
+    how they are spread over files.
+    """
+
+    key: str
+    source: str | None
+    slug: str
+    period: dt.date
+    rows: int
+    rejected: int
+    content_hash: str
+
+
+@dataclass(frozen=True)
+class StoreScan:
+    """Every batch of the store by key. ``earliest`` is the first row's own date (not the period's first day);
+    ``unplaced`` counts rejected rows that belong to no batch because their date cannot be used.
+    """
+
+    batches: dict[str, BatchInfo]
+    earliest: dt.date | None
+    slugs: dict[str, str | None]
+    unplaced: int = 0
+
+
+@dataclass(frozen=True)
+class StoreRows:
+    """``chunks`` (schemas.CHUNKS, n_tokens null) sorted by chunk_id; ``rejected`` (schemas.REJECTED_CHUNKS)."""
+
+    chunks: pa.Table
+    rejected: pa.Table
+
+
+class SourceStore:
+    """What should be in the index, read once and kept."""
+
+    def __init__(self, settings: IndexAuditSettings, *, today: dt.date, start_date: dt.date | None) -> None:
+        self._settings = settings
+        self._today = today
+        self._start_date = start_date
+        self._validated: Validated | None = None
+        self._slices: tuple[dict[str, slice], dict[str, slice]] = ({}, {})
+
+    def scan(self, progress: Progress = no_progress) -> StoreScan:
+        """All batches with their content hashes. Raises AuditInputError where a source cannot be read."""
+        rows = self._load(progress)
+        chunk_slices, rejected_slices = self._slices
+        named = [source.name for source in self._settings.sources if source.name != "*"]
+        slugs = slugs_of([*named, *_distinct(rows.chunks["source"]), *self._rejected_sources(rows)])
+        batches: dict[str, BatchInfo] = {}
+        for key in sorted(chunk_slices.keys() | rejected_slices.keys()):
+            batch = self._batch(rows, key)
+            period, slug = parse_batch_key(key)
+            batches[key] = BatchInfo(
+                key=key,
+                source=slugs[slug],
+                slug=slug,
+                period=period,
+                rows=len(batch.chunks),
+                rejected=len(batch.rejected),
+                content_hash=content_hash(batch.chunks, batch.rejected),
+            )
+        unplaced = rows.rejected["batch"].null_count
+        return StoreScan(batches, pc.min(rows.chunks["ingestion_date"]).as_py(), slugs, unplaced)
+
+    def read_batch(self, key: str) -> StoreRows:
+        """The rows of one cell, empty tables where it holds nothing; consistent with ``scan``."""
+        parse_batch_key(key)
+        return self._batch(self._load(no_progress), key)
+
+    def read_all(self, progress: Progress = no_progress) -> StoreRows:
+        """Every row of the store, sorted by chunk_id; rejected rows without a batch too."""
+        rows = self._load(progress)
+        return StoreRows(rows.chunks.sort_by("chunk_id"), rows.rejected)
+
+    def _load(self, progress: Progress) -> Validated:
+        if self._validated is None:
+            raw = pa.concat_tables([RAW.empty_table(), *self._read(progress)])
+            self._validated = validate(
+                raw, grain=self._settings.ingestion_grain, today=self._today, start_date=self._start_date
+            )
+            self._slices = (_slices(self._validated.chunks["batch"]), _slices(self._validated.rejected["batch"]))
+        return self._validated
+
+    def _read(self, progress: Progress) -> list[pa.Table]:
+        tables: list[pa.Table] = []
+        sources = self._settings.sources
+        for done, entry in enumerate(sources):
+            progress("reading sources", done, len(sources))
+            tables += read_entry(entry)
+        progress("reading sources", len(sources), len(sources))
+        return tables
+
+    def _batch(self, rows: Validated, key: str) -> StoreRows:
+        chunks, rejected = (slices.get(key, slice(0, 0)) for slices in self._slices)
+        return StoreRows(
+            rows.chunks.slice(chunks.start, chunks.stop - chunks.start),
+            rows.rejected.slice(rejected.start, rejected.stop - rejected.start),
+        )
+
+    def _rejected_sources(self, rows: Validated) -> list[str | None]:
+        return _distinct(rows.rejected.filter(pc.is_valid(rows.rejected["batch"]))["source"])
+
+
+def read_entry(entry: SourceSettings) -> list[pa.Table]:
+    """All RAW rows of one entry of the source store. Raises AuditInputError."""
+    if entry.format == "docstrings":
+        return list(read_docstrings(entry))
+    return [block for file in find_files(entry) for block in read_file(entry, file)]
+
+
+def content_hash(chunks: pa.Table, rejected: pa.Table) -> str:
+    """SHA-256 over a batch's chunk fields and rejected rows, whatever their order. Token counts are left out: they
+    belong to the encoder.
+    """
+    digest = hashlib.sha256()
+    fields = [name for name in CHUNKS.names if name not in ("text", "n_words", "n_tokens")]
+    for table, names in ((chunks, fields), (rejected, ["chunk_id", "source", "batch", "reason", "text"])):
+        ordered = table.select(names).combine_chunks().sort_by([(name, "ascending") for name in names])
+        digest.update(len(ordered).to_bytes(8, "little"))
+        for column in ordered.columns:
+            _update(digest, column)
+    return digest.hexdigest()
+
+
+def _update(digest: hashlib._Hash, column: pa.ChunkedArray) -> None:
+    """Validity, lengths and bytes of a column: no two different columns feed the digest alike."""
+    strings = column.cast(pa.large_string()).combine_chunks()
+    digest.update(strings.is_valid().to_numpy(zero_copy_only=False).tobytes())
+    strings = strings.fill_null("")
+    _, offsets_buffer, data = strings.buffers()
+    offsets = np.frombuffer(offsets_buffer, dtype=np.int64)[strings.offset : strings.offset + len(strings) + 1]
+    digest.update(np.diff(offsets).tobytes())
+    if data is not None and len(offsets):
+        digest.update(memoryview(data)[offsets[0] : offsets[-1]])
+
+
+def _slices(batches: pa.ChunkedArray) -> dict[str, slice]:
+    """Batch -> rows of a table sorted by batch (nulls last, in no slice)."""
+    runs = pc.run_end_encode(batches.combine_chunks()) if len(batches) else None
+    if runs is None:
+        return {}
+    ends = runs.run_ends.to_pylist()
+    starts = [0, *ends[:-1]]
+    keys = runs.values.to_pylist()
+    return {key: slice(start, end) for key, start, end in zip(keys, starts, ends, strict=True) if key is not None}
+
+
+def _distinct(values: pa.ChunkedArray) -> list[str | None]:
+    return values.unique().to_pylist()

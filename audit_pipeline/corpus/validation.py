@@ -1,0 +1,146 @@
+"""Which rows of the source store become chunks and which are rejected, and why. Reading them is in readers.py.
+
+Reason codes: ``missing_id``, ``missing_text``, ``empty_text`` (white space only), ``duplicate_row`` (the same id with
+the same content again in one batch: kept once), ``id_collision`` (an id that another row holds), ``date_out_of_range``,
+``bad_date``, ``invalid_utf8``, ``unparsable_module`` (docstrings only).
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from audit_pipeline.corpus.batches import Grain, batch_keys
+from audit_pipeline.corpus.text import count_words, sha256_hex
+from audit_pipeline.schemas import CHUNKS, REJECTED_CHUNKS
+
+# White space to Unicode, the zero-width space and the byte order mark: nothing a reader or an encoder sees.
+_BLANK = r"^[\s\p{Z}\x{0085}\x{200B}\x{FEFF}]*$"
+
+
+@dataclass(frozen=True)
+class Validated:
+    """``chunks`` (schemas.CHUNKS, n_tokens null) sorted by batch and id; ``rejected`` (schemas.REJECTED_CHUNKS)."""
+
+    chunks: pa.Table
+    rejected: pa.Table
+
+
+def validate(raw: pa.Table, *, grain: Grain, today: dt.date, start_date: dt.date | None = None) -> Validated:
+    """The chunks and the rejected rows of a RAW table (see columns.py) that holds the whole store.
+
+    An id that stands on several rows stays with the earliest by (ingestion_date, source, content), so that the order
+    of rows and files does not matter. Rejected rows keep their batch where source and date are usable. Raises
+    AuditInputError where two sources share a slug.
+    """
+    raw = raw.combine_chunks() if raw.num_rows == 0 else raw
+    dates, sources = _array(raw["ingestion_date"]), _array(raw["source"])
+    out_of_range = pc.fill_null(pc.greater(dates, pa.scalar(today, pa.date32())), False)
+    if start_date is not None:
+        out_of_range = pc.or_(out_of_range, pc.fill_null(pc.less(dates, pa.scalar(start_date, pa.date32())), False))
+    batches = batch_keys(sources, pc.if_else(out_of_range, pa.scalar(None, pa.date32()), dates), grain)
+    raw = raw.append_column("batch", batches)
+    reasons = _row_reasons(raw, out_of_range, today, start_date)
+    good = pc.is_null(reasons.field(0))
+    rejected = [_rejected(raw, reasons, pc.invert(good))]
+    kept = raw.filter(good)
+    kept = kept.append_column("text_sha256", sha256_hex(kept["text"]))
+    repeats = _repeat_reasons(kept)
+    if repeats is not None:
+        unique = pc.is_null(repeats.field(0))
+        rejected.append(_rejected(kept, repeats, pc.invert(unique)))
+        kept = kept.filter(unique)
+    kept = kept.sort_by([("batch", "ascending"), ("chunk_id", "ascending")])
+    kept = kept.append_column("n_words", count_words(kept["text"]))
+    kept = kept.append_column("n_tokens", pa.nulls(len(kept), pa.int32()))
+    order = [("batch", "ascending"), ("origin", "ascending"), ("row", "ascending")]
+    return Validated(kept.select(CHUNKS.names).cast(CHUNKS), pa.concat_tables(rejected).sort_by(order))
+
+
+def _row_reasons(raw: pa.Table, out_of_range: pa.Array, today: dt.date, start_date: dt.date | None) -> pa.StructArray:
+    """(reason, detail) of each row by itself, null where it is good. The first test that holds names the row."""
+    problem, detail = _array(raw["problem"]), _array(raw["detail"])
+    since = f"{start_date.isoformat()}.." if start_date else "anything to "
+    span = f"the date is outside {since}{today.isoformat()}"
+    ids, texts = _array(raw["chunk_id"]), raw["text"]
+    blank_text = _array(pc.match_substring_regex(texts, _BLANK))
+    tests: list[tuple[str, pa.Array, str]] = [
+        ("date_out_of_range", out_of_range, span),
+        ("missing_id", pc.fill_null(pc.match_substring_regex(ids, _BLANK), True), "the id is null or empty"),
+        ("missing_text", _array(texts.is_null()), "the text is null"),
+        ("empty_text", pc.fill_null(blank_text, False), "the text is empty or white space only"),
+    ]
+    for code, holds, message in reversed(tests):
+        mask = pc.and_(holds, pc.is_null(problem)) if code != "date_out_of_range" else holds
+        detail = pc.if_else(mask, pa.scalar(message, pa.string()), detail)
+        problem = pc.if_else(mask, pa.scalar(code, pa.string()), problem)
+    return pa.StructArray.from_arrays([problem, detail], ["reason", "detail"])
+
+
+def _repeat_reasons(kept: pa.Table) -> pa.StructArray | None:
+    """(reason, detail) of rows whose id an earlier row holds; None where every id is unique."""
+    ids = _array(kept["chunk_id"])
+    counts = ids.value_counts()
+    repeated = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
+    if len(repeated) == 0:
+        return None
+    ordinals = np.flatnonzero(pc.is_in(ids, value_set=repeated).to_numpy(zero_copy_only=False))
+    some = kept.select(
+        [
+            "chunk_id",
+            "ingestion_date",
+            "source",
+            "text_sha256",
+            "doc_id",
+            "heading",
+            "position",
+            "origin",
+            "row",
+            "batch",
+        ]
+    ).take(pa.array(ordinals))
+    some = some.append_column("ordinal", pa.array(ordinals)).sort_by(
+        [(name, "ascending") for name in some.column_names[:9]]
+    )
+    sorted_ids = _array(some["chunk_id"]).dictionary_encode().indices.to_numpy(zero_copy_only=False)
+    starts = np.flatnonzero(np.concatenate([[True], sorted_ids[1:] != sorted_ids[:-1]]))
+    owner = np.repeat(starts, np.diff(np.append(starts, len(sorted_ids))))
+    later = owner != np.arange(len(owner))
+    owners = some.take(pa.array(owner))
+    same = {
+        name: _equal(_array(some[name]), _array(owners[name]))
+        for name in ("batch", "text_sha256", "doc_id", "heading", "position")
+    }
+    same_row = np.logical_and.reduce(list(same.values()))
+    with_text = np.where(same["text_sha256"], "the same text", "another text")
+    detail = pc.if_else(
+        pa.array(same_row),
+        pa.scalar("the same row stands in this batch already"),
+        pc.binary_join_element_wise(
+            "the id belongs to a row of batch ", _array(owners["batch"]), " with ", pa.array(with_text), ""
+        ),
+    )
+    reason = pc.if_else(pa.array(same_row), pa.scalar("duplicate_row"), pa.scalar("id_collision"))
+    position = np.full(len(kept), -1, dtype=np.int64)
+    position[some["ordinal"].to_numpy()[later]] = np.flatnonzero(later)
+    where = pa.array(position, mask=position < 0)
+    return pa.StructArray.from_arrays([reason.take(where), detail.take(where)], ["reason", "detail"])
+
+
+def _equal(left: pa.Array, right: pa.Array) -> np.ndarray:
+    both_null = pc.and_(left.is_null(), right.is_null())
+    return pc.or_(pc.fill_null(pc.equal(left, right), False), both_null).to_numpy(zero_copy_only=False)
+
+
+def _rejected(rows: pa.Table, reasons: pa.StructArray, which: pa.Array) -> pa.Table:
+    table = rows.drop_columns(["detail"]).append_column("reason", reasons.field(0))
+    table = table.append_column("detail", reasons.field(1)).filter(which)
+    return table.select(REJECTED_CHUNKS.names).cast(REJECTED_CHUNKS)
+
+
+def _array(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values

@@ -1,0 +1,116 @@
+"""The command line: arguments, exit codes and what is printed. Everything else stands in the rooms behind it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from audit_pipeline.errors import AuditInputError, SelfCheckError
+
+EXIT_CLEAN, EXIT_ERROR_FINDING, EXIT_INPUT, EXIT_FAILED = range(4)
+
+app = typer.Typer(
+    name="audit-pipeline",
+    help="Audits vector indexes: can each chunk be found, if not why, and how redundant is the corpus.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+ConfigOption = Annotated[
+    Path | None, typer.Option("--config", help="YAML of one index; default: every index below defs/.")
+]
+StateOption = Annotated[
+    Path | None, typer.Option("--state", help="State folder; default: $DAGSTER_HOME, else .audit here.")
+]
+
+
+@app.callback()
+def common() -> None:
+    """Audits vector indexes: can each chunk be found, if not why, and how redundant is the corpus."""
+
+
+@app.command()
+def run(
+    config: ConfigOption = None,
+    state: StateOption = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print audit.json instead of the summary.")] = False,
+) -> None:
+    """Bring every new, changed or emptied batch up to date, audit the whole index, print a summary.
+
+    Exit 0: no error finding. 1: at least one. 2: settings or input cannot be used. 3: the audit itself failed.
+    """
+    import dagster as dg
+
+    from audit_pipeline.orchestration.home import end_dead_runs, locked, prepare_home
+    from audit_pipeline.orchestration.running import run_audit
+    from audit_pipeline.report.summary import exit_code, terminal_summary
+
+    indexes = _indexes(config)
+    root = _root(state)
+    prepare_home(root)
+    code = EXIT_CLEAN
+    with locked(root), dg.DagsterInstance.get() as instance:
+        end_dead_runs(instance)
+        for settings in indexes:
+            if dry_run:
+                from audit_pipeline.stages.forecast import forecast
+
+                typer.echo(forecast(settings))
+                continue
+            outcome = run_audit(settings, instance)
+            report = root / "reports" / settings.name
+            typer.echo(json.dumps(outcome.audit, indent=1) if as_json else terminal_summary(outcome.audit, report))
+            code = max(code, exit_code(outcome.audit))
+    raise typer.Exit(code)
+
+
+@app.command()
+def prepare(state: StateOption = None) -> None:
+    """Make the state folder a Dagster home, so that the Dagster UI can be started on it."""
+    from audit_pipeline.orchestration.home import prepare_home
+
+    prepare_home(_root(state))
+
+
+def _root(state: Path | None) -> Path:
+    return (state or Path(os.environ.get("DAGSTER_HOME") or ".audit")).expanduser().absolute()
+
+
+def _indexes(config: Path | None) -> list:  # type: ignore[type-arg]
+    from audit_pipeline.config import load_settings
+    from audit_pipeline.orchestration.project import configured_indexes
+
+    indexes = [load_settings(config)] if config else [settings for _, settings in configured_indexes()]
+    if not indexes:
+        raise AuditInputError("no index is configured below defs/: name one with --config")
+    return indexes
+
+
+def main() -> None:
+    """Entry point: turns the project's exceptions into exit codes and one sentence each."""
+    logging.basicConfig(format="%(message)s", level=logging.WARNING, stream=sys.stderr)
+    logging.getLogger("audit_pipeline").setLevel(logging.INFO)
+    try:
+        app()
+    except AuditInputError as error:
+        print(f"audit-pipeline: {error}", file=sys.stderr)
+        sys.exit(EXIT_INPUT)
+    except SelfCheckError as error:
+        print(f"audit-pipeline: the audit's own check failed, nothing was published: {error}", file=sys.stderr)
+        sys.exit(EXIT_FAILED)
+    except Exception as error:
+        logging.getLogger("audit_pipeline").debug("failure", exc_info=True)
+        print(f"audit-pipeline: the audit failed, the last report stays: {type(error).__name__}: {error}", file=sys.stderr)
+        sys.exit(EXIT_FAILED)
+
+
+if __name__ == "__main__":
+    main()

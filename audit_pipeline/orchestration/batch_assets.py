@@ -1,0 +1,131 @@
+"""The partitioned assets and checks of a managed index: one batch from the source store to the table."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+
+import dagster as dg
+
+from audit_pipeline.config import IndexAuditSettings
+from audit_pipeline.orchestration.workspaces import workspace_for
+from audit_pipeline.stages import ingest
+
+OWNERS = ["team:data-platform"]
+GROUP_OF_BATCHES = "batches"
+
+warnings.filterwarnings("ignore", category=dg.PreviewWarning, message=".*partitions_def.*")
+
+
+def batch_assets(settings: IndexAuditSettings, partitions: dg.MultiPartitionsDefinition) -> list[dg.AssetsDefinition]:
+    """chunks, probes, passage_vectors, minhash_signatures, index_rows and batch_integrity, in that order."""
+    prefix = settings.dagster_name
+    common = {
+        "key_prefix": prefix,
+        "partitions_def": partitions,
+        "group_name": f"{prefix}_{GROUP_OF_BATCHES}",
+        "owners": OWNERS,
+    }
+
+    @dg.asset(
+        **common,
+        name="chunks",
+        kinds={"parquet"},
+        output_required=False,  # a cell that never held anything skips, and all after it with it
+        description="Validated rows of the batch. Rejected rows are kept beside them with their reasons.",
+    )
+    def chunks(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult]:
+        counts = ingest.ingest_chunks(workspace_for(settings), context.partition_key)
+        if counts is not None:
+            yield dg.MaterializeResult(
+                metadata={"dagster/partition_row_count": counts["rows"], "rejected": counts["rejected"]}
+            )
+
+    @dg.asset(
+        **common,
+        name="probes",
+        deps=[chunks],
+        kinds={"parquet"},
+        description="The batch's rows by length band in hash order, from which probes are drawn. Nothing is encoded.",
+    )
+    def probes(context: dg.AssetExecutionContext) -> dg.MaterializeResult:
+        rows = ingest.ingest_probes(workspace_for(settings), context.partition_key)
+        return dg.MaterializeResult(metadata={"dagster/partition_row_count": rows})
+
+    @dg.asset(
+        **common,
+        name="passage_vectors",
+        deps=[chunks],
+        kinds={"pytorch"},
+        description="Passage vectors in the content-addressed vector store: a text that is known is not encoded again.",
+    )
+    def passage_vectors(context: dg.AssetExecutionContext) -> dg.MaterializeResult:
+        counts = ingest.ingest_passage_vectors(workspace_for(settings), context.partition_key)
+        return dg.MaterializeResult(metadata={"dagster/partition_row_count": counts["texts"], **counts})
+
+    @dg.asset(
+        **common,
+        name="minhash_signatures",
+        deps=[chunks],
+        kinds={"parquet"},
+        description="MinHash signatures and hashes of the normalised text, with the scheme they were made by.",
+    )
+    def minhash_signatures(context: dg.AssetExecutionContext) -> dg.MaterializeResult:
+        rows = ingest.ingest_signatures(workspace_for(settings), context.partition_key)
+        return dg.MaterializeResult(metadata={"dagster/partition_row_count": rows})
+
+    @dg.asset(
+        **common,
+        name="index_rows",
+        deps=[passage_vectors],
+        kinds={"lancedb"},
+        pool=f"{prefix}__table",
+        description="The batch's rows in the table, replaced in one commit: changed rows, new rows, and none left over.",
+    )
+    def index_rows(context: dg.AssetExecutionContext) -> dg.MaterializeResult:
+        report = ingest.ingest_index_rows(workspace_for(settings), context.partition_key)
+        return dg.MaterializeResult(metadata={"table_" + key: value for key, value in report.items()})
+
+    @dg.asset(
+        **common,
+        name="batch_integrity",
+        deps=[index_rows, probes, minhash_signatures],
+        kinds={"lancedb"},
+        description="The batch in the table against the batch in the source store; afterwards the batch counts as current.",
+    )
+    def batch_integrity(context: dg.AssetExecutionContext) -> dg.MaterializeResult:
+        workspace = workspace_for(settings)
+        integrity = ingest.check_batch_integrity(workspace, context.partition_key)
+        manifest = ingest.finish_batch(workspace, context.partition_key)
+        return dg.MaterializeResult(metadata={"dagster/partition_row_count": manifest.rows, **integrity})
+
+    return [chunks, probes, passage_vectors, minhash_signatures, index_rows, batch_integrity]
+
+
+def batch_checks(
+    settings: IndexAuditSettings, partitions: dg.MultiPartitionsDefinition
+) -> list[dg.AssetChecksDefinition]:
+    """Checks that stand on the partition they are about."""
+    prefix = settings.dagster_name
+
+    @dg.asset_check(
+        asset=dg.AssetKey([prefix, "chunks"]),
+        name="no_rows_rejected",
+        partitions_def=partitions,
+        description="Every row of the batch could be used.",
+    )
+    def no_rows_rejected(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
+        reasons = ingest.rejection_reasons(workspace_for(settings), context.partition_key)
+        return dg.AssetCheckResult(passed=not reasons, severity=dg.AssetCheckSeverity.WARN, metadata=reasons)
+
+    @dg.asset_check(
+        asset=dg.AssetKey([prefix, "batch_integrity"]),
+        name="table_holds_batch",
+        partitions_def=partitions,
+        description="The table holds each row of the batch once, with its text and a usable vector.",
+    )
+    def table_holds_batch(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
+        faults = ingest.integrity_faults(workspace_for(settings), context.partition_key)
+        return dg.AssetCheckResult(passed=not faults, severity=dg.AssetCheckSeverity.ERROR, metadata=faults)
+
+    return [no_rows_rejected, table_holds_batch]

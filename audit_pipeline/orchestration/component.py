@@ -1,0 +1,96 @@
+"""The component that makes one YAML file into the assets, checks and jobs of one audited index. No stage logic here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import dagster as dg
+from dagster.components.scaffold.scaffold import scaffold_with
+from pydantic import BaseModel
+
+from audit_pipeline.config import IndexAuditSettings, resolve_paths
+from audit_pipeline.orchestration.batch_assets import OWNERS, batch_assets, batch_checks
+from audit_pipeline.orchestration.corpus_assets import corpus_assets, report_checks
+from audit_pipeline.orchestration.naming import audit_job_name, ingest_job_name
+from audit_pipeline.orchestration.partitions import batch_partitions
+from audit_pipeline.orchestration.scaffolder import IndexAuditScaffolder
+from audit_pipeline.orchestration.workspaces import state_root
+from audit_pipeline.state import StateFolder
+
+
+@scaffold_with(IndexAuditScaffolder)
+class IndexAudit(dg.Component):
+    """Audits one vector index: its text, its vectors, its search, and how redundant it is."""
+
+    def __init__(self, settings: IndexAuditSettings) -> None:
+        self.settings = settings
+
+    @classmethod
+    def get_spec(cls) -> dg.ComponentTypeSpec:
+        return dg.ComponentTypeSpec(
+            description="Audit of one LanceDB vector index.", tags=["retrieval", "data-quality"], owners=OWNERS
+        )
+
+    @classmethod
+    def get_model_cls(cls) -> type[BaseModel]:
+        return IndexAuditSettings
+
+    @classmethod
+    def load(cls, attributes: BaseModel | None, context: dg.ComponentLoadContext) -> IndexAudit:
+        assert isinstance(attributes, IndexAuditSettings)
+        return cls(resolve_paths(attributes, Path(context.path)))
+
+    def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
+        return build_defs(self.settings)
+
+
+def build_defs(settings: IndexAuditSettings) -> dg.Definitions:
+    """The definitions of one audited index. Reads the state folder's memory of the start date, never any data."""
+    start = StateFolder(state_root(), settings.name).start_date(settings.start_date)
+    corpus_wide = corpus_assets(settings)
+    checks = report_checks(settings)
+    audit_job = dg.define_asset_job(
+        audit_job_name(settings),
+        selection=dg.AssetSelection.assets(*corpus_wide),
+        description=f"Audits the index {settings.name} as it is now.",
+        executor_def=dg.in_process_executor,
+    )
+    partitions = batch_partitions(settings, start)
+    if not settings.index.managed:
+        return dg.Definitions(
+            assets=[*observed_batches(settings, partitions), *corpus_wide], asset_checks=checks, jobs=[audit_job]
+        )
+    batched = batch_assets(settings, partitions)
+    ingest_job = dg.define_asset_job(
+        ingest_job_name(settings),
+        selection=dg.AssetSelection.assets(*batched),
+        partitions_def=partitions,
+        description=f"Brings one batch of the index {settings.name} up to date.",
+        executor_def=dg.in_process_executor,
+    )
+    return dg.Definitions(
+        assets=[*batched, *corpus_wide],
+        asset_checks=[*batch_checks(settings, partitions), *checks],
+        jobs=[ingest_job, audit_job],
+    )
+
+
+def observed_batches(settings: IndexAuditSettings, partitions: dg.MultiPartitionsDefinition) -> list[dg.AssetSpec]:
+    """The batches of an index as it stands: read by the audit in one pass and reported, never materialised by a run."""
+    prefix = settings.dagster_name
+    shown = {
+        "index_rows": "Rows of the batch in the table, which something else writes.",
+        "batch_integrity": "The batch in the table against the batch in the source store.",
+    }
+    return [
+        dg.AssetSpec(
+            dg.AssetKey([prefix, name]),
+            partitions_def=partitions,
+            group_name=f"{prefix}_batches",
+            owners=OWNERS,
+            description=description,
+        )
+        for name, description in shown.items()
+    ]
+
+

@@ -1,0 +1,204 @@
+"""The unpartitioned assets and checks: one corpus-wide audit from the pinned table to the report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import dagster as dg
+
+from audit_pipeline.config import IndexAuditSettings
+from audit_pipeline.orchestration.batch_assets import OWNERS
+from audit_pipeline.orchestration.metadata import stage_metadata
+from audit_pipeline.orchestration.workspaces import workspace_for
+from audit_pipeline.results import StageResult
+from audit_pipeline.stages import corpus
+from audit_pipeline.stages.workspace import Workspace
+
+OBSERVED_BATCH_ASSETS = ("index_rows", "batch_integrity")
+
+
+@dataclass(frozen=True)
+class CorpusAsset:
+    """One corpus-wide asset: its stage, what it reads, and how the UI shows it."""
+
+    stage: Callable[[Workspace], StageResult]
+    group: str
+    kinds: tuple[str, ...]
+    description: str
+    deps: tuple[str, ...] = ()
+    batch_deps: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.stage.__name__
+
+
+CORPUS_ASSETS = (
+    CorpusAsset(
+        corpus.vector_index,
+        "index",
+        ("lancedb",),
+        "The table at one pinned version: its ANN index built or brought up to date where it is ours, its coverage.",
+        batch_deps=("index_rows", "batch_integrity"),
+    ),
+    CorpusAsset(
+        corpus.corpus_integrity,
+        "index",
+        ("lancedb",),
+        "All rows of the table against the source store: ids, texts, vectors, norms.",
+        deps=("vector_index",),
+    ),
+    CorpusAsset(
+        corpus.probe_plan,
+        "retrieval",
+        ("parquet",),
+        "The chunks to probe, allocated over batches and length bands, and the sentence held out of each.",
+        deps=("vector_index",),
+        batch_deps=("probes",),
+    ),
+    CorpusAsset(
+        corpus.probe_vectors,
+        "retrieval",
+        ("pytorch",),
+        "The encodings that the probes need, in the vector store.",
+        deps=("probe_plan",),
+    ),
+    CorpusAsset(
+        corpus.role_fingerprint,
+        "retrieval",
+        ("pytorch",),
+        "Stored vectors against fresh encodings of their text: which prompt they were encoded with, or none known.",
+        deps=("probe_vectors",),
+    ),
+    CorpusAsset(
+        corpus.self_retrieval,
+        "retrieval",
+        ("lancedb",),
+        "Each probe's own text as the query: as the application searches, and exactly.",
+        deps=("role_fingerprint",),
+    ),
+    CorpusAsset(
+        corpus.held_out_retrieval,
+        "retrieval",
+        ("lancedb",),
+        "One sentence of each probe as the query, the chunk without it as the answer, exactly in the whole haystack.",
+        deps=("role_fingerprint",),
+    ),
+    CorpusAsset(
+        corpus.labelled_retrieval,
+        "retrieval",
+        ("lancedb",),
+        "The team's judged queries: as the application searches, and exactly.",
+        deps=("role_fingerprint",),
+    ),
+    CorpusAsset(
+        corpus.ann_recall,
+        "retrieval",
+        ("lancedb",),
+        "What the application's search returns against the exact answer, for queries that are no rows of the table.",
+        deps=("probe_vectors",),
+    ),
+    CorpusAsset(
+        corpus.retrieval_verdict,
+        "retrieval",
+        ("parquet",),
+        "Strata, anomalies and the reading of self-retrieval, held-out and labels together.",
+        deps=("self_retrieval", "held_out_retrieval", "labelled_retrieval", "ann_recall", "corpus_integrity"),
+    ),
+    CorpusAsset(
+        corpus.minhash_pairs,
+        "duplicates",
+        ("parquet",),
+        "Pairs of equal and of copied text, each verified directly.",
+        deps=("vector_index",),
+        batch_deps=("minhash_signatures",),
+    ),
+    CorpusAsset(
+        corpus.neighbour_pairs,
+        "duplicates",
+        ("numpy",),
+        "The nearest distinct texts of every distinct text, by stored vectors on both sides.",
+        deps=("minhash_pairs",),
+    ),
+    CorpusAsset(
+        corpus.similarity_floor,
+        "duplicates",
+        ("numpy",),
+        "Cosine of unrelated texts: random pairs, at all and across sources.",
+        deps=("vector_index",),
+    ),
+    CorpusAsset(
+        corpus.threshold_sweep,
+        "duplicates",
+        ("parquet",),
+        "Precision, recall and reading load at each cosine threshold, and the recommended one.",
+        deps=("neighbour_pairs", "similarity_floor"),
+    ),
+    CorpusAsset(
+        corpus.duplicate_clusters,
+        "duplicates",
+        ("parquet",),
+        "Connected components of the passing pairs, with a representative and a proposal for each member.",
+        deps=("threshold_sweep",),
+    ),
+    CorpusAsset(
+        corpus.audit_report,
+        "report",
+        ("html",),
+        "audit.json, audit.html, the tables as Parquet and the TREC files.",
+        deps=("retrieval_verdict", "duplicate_clusters"),
+    ),
+)
+
+
+def corpus_assets(settings: IndexAuditSettings) -> list[dg.AssetsDefinition]:
+    """Every corpus-wide asset of one index."""
+    return [_corpus_asset(settings, spec) for spec in CORPUS_ASSETS]
+
+
+def _corpus_asset(settings: IndexAuditSettings, spec: CorpusAsset) -> dg.AssetsDefinition:
+    prefix = settings.dagster_name
+    every_batch = dg.AllPartitionMapping()
+    deps: list[Any] = [dg.AssetKey([prefix, name]) for name in spec.deps]
+    deps += [
+        dg.AssetDep(dg.AssetKey([prefix, name]), partition_mapping=every_batch)
+        for name in spec.batch_deps
+        if settings.index.managed or name in OBSERVED_BATCH_ASSETS
+    ]
+
+    @dg.asset(
+        name=spec.name,
+        key_prefix=prefix,
+        deps=deps,
+        group_name=f"{prefix}_{spec.group}",
+        kinds=set(spec.kinds),
+        owners=OWNERS,
+        description=spec.description,
+    )
+    def materialise() -> dg.MaterializeResult:
+        result = spec.stage(workspace_for(settings))
+        return dg.MaterializeResult(metadata=stage_metadata(spec.name, result))
+
+    return materialise
+
+
+def report_checks(settings: IndexAuditSettings) -> list[dg.AssetChecksDefinition]:
+    """One check per limit, and one for error findings, on the report."""
+    report = dg.AssetKey([settings.dagster_name, "audit_report"])
+    return [_report_check(settings, report, name, what) for name, what in corpus.REPORT_CHECKS.items()]
+
+
+def _report_check(
+    settings: IndexAuditSettings, report: dg.AssetKey, name: str, what: str
+) -> dg.AssetChecksDefinition:
+    @dg.asset_check(asset=report, name=name, description=what)
+    def check() -> dg.AssetCheckResult:
+        outcome = corpus.report_check(workspace_for(settings), name)
+        severity = dg.AssetCheckSeverity.ERROR if outcome.error else dg.AssetCheckSeverity.WARN
+        return dg.AssetCheckResult(
+            passed=outcome.passed, severity=severity, description=outcome.text, metadata=outcome.figures
+        )
+
+    return check

@@ -1,0 +1,87 @@
+"""DIR as a Dagster home: its instance, its lock, and the remains of runs whose process died. No job is launched here."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import dagster as dg
+import psutil
+from filelock import FileLock, Timeout
+
+from audit_pipeline.errors import AuditInputError
+
+INSTANCE_FILE = Path(__file__).parents[2] / "dagster.yaml"
+PROCESS_TAG = "audit_pipeline/process"
+
+# Used where the package is installed without the repository around it.
+FALLBACK_INSTANCE = "telemetry:\n  enabled: false\npython_logs:\n  managed_python_loggers: [audit_pipeline]\n"
+
+
+def prepare_home(root: Path) -> None:
+    """Make DIR a Dagster home and this process's DAGSTER_HOME. Raises AuditInputError where it cannot be written."""
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        if not (root / "dagster.yaml").exists():
+            if INSTANCE_FILE.exists():
+                shutil.copyfile(INSTANCE_FILE, root / "dagster.yaml")
+            else:
+                (root / "dagster.yaml").write_text(FALLBACK_INSTANCE, encoding="utf-8")
+    except OSError as error:
+        raise AuditInputError(
+            f"{root}: the state folder cannot be written ({error.strerror}): choose another with --state"
+        ) from error
+    os.environ["DAGSTER_HOME"] = str(root)
+
+
+@contextmanager
+def locked(root: Path) -> Iterator[None]:
+    """Holds the state folder's lock. Raises AuditInputError where another command holds it."""
+    lock = FileLock(root / "run.lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        raise AuditInputError(
+            f"{root}: another audit-pipeline command is at work in this state folder: wait for it or choose another --state"
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def process_tag() -> dict[str, str]:
+    """The run tag that tells a later command whether the process of a run still lives."""
+    process = psutil.Process()
+    return {PROCESS_TAG: f"{process.pid}:{process.create_time():.2f}"}
+
+
+def end_dead_runs(instance: dg.DagsterInstance) -> list[str]:
+    """Fail the unfinished runs of processes that are gone, and free their pool slots; their ids.
+
+    A killed in-process run stays STARTED and keeps its slots, and the next run of the same pool would wait for them
+    for ever: only the daemon's run monitoring would end it, and no daemon need be running here.
+    """
+    unfinished = dg.RunsFilter(
+        statuses=[dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING]
+    )
+    ended = []
+    for run in instance.get_runs(unfinished):
+        tag = run.tags.get(PROCESS_TAG)
+        if tag is None or _lives(tag):
+            continue
+        instance.report_run_failed(run, "The process of this run ended before the run did.")
+        instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
+        ended.append(run.run_id)
+    return ended
+
+
+def _lives(tag: str) -> bool:
+    pid, _, started = tag.partition(":")
+    try:
+        return abs(psutil.Process(int(pid)).create_time() - float(started)) < 1.0
+    except (psutil.NoSuchProcess, ValueError):
+        return False

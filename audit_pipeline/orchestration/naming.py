@@ -1,0 +1,34 @@
+"""Dagster names of one audited index, and the refusal of two that collide. No definition is made here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from audit_pipeline.config import IndexAuditSettings
+from audit_pipeline.errors import AuditInputError
+
+
+def source_partitions_name(settings: IndexAuditSettings) -> str:
+    """Name of the dynamic source dimension. Such names are instance-wide, so the index's name goes in front."""
+    return f"{settings.dagster_name}__source"
+
+
+def ingest_job_name(settings: IndexAuditSettings) -> str:
+    return f"{settings.dagster_name}__ingest_batch"
+
+
+def audit_job_name(settings: IndexAuditSettings) -> str:
+    return f"{settings.dagster_name}__corpus_audit"
+
+
+def refuse_collisions(every: Iterable[tuple[str, IndexAuditSettings]]) -> None:
+    """Raise AuditInputError where two of (where, settings) would share their Dagster names."""
+    seen: dict[str, tuple[str, str]] = {}
+    for where, settings in every:
+        known = seen.get(settings.dagster_name)
+        if known is not None:
+            raise AuditInputError(
+                f"{where}: index name {settings.name!r} collides with {known[1]!r} of {known[0]} "
+                "(in Dagster's names '-' and '_' are one): rename one of them"
+            )
+        seen[settings.dagster_name] = (where, settings.name)

@@ -1,0 +1,28 @@
+"""The defs folder of this project: every audited index it configures. Nothing is built or run here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import yaml
+
+from audit_pipeline.config import COMPONENT_TYPE, IndexAuditSettings, load_settings
+from audit_pipeline.errors import AuditInputError
+from audit_pipeline.orchestration.naming import refuse_collisions
+
+DEFS_FOLDER = Path(__file__).parents[1] / "defs"
+
+
+def configured_indexes(folder: Path = DEFS_FOLDER) -> list[tuple[str, IndexAuditSettings]]:
+    """(file, settings) of every index audit below the folder. Raises AuditInputError where two names collide."""
+    found = [(str(path), load_settings(path)) for path in sorted(folder.rglob("defs.yaml")) if _is_index_audit(path)]
+    refuse_collisions(found)
+    return found
+
+
+def _is_index_audit(path: Path) -> bool:
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise AuditInputError(f"{path}: not valid YAML: correct the syntax there") from error
+    return isinstance(document, dict) and document.get("type") == COMPONENT_TYPE

@@ -1,0 +1,97 @@
+"""Running both jobs of an index in this process, as `audit-pipeline run` does. No text for the terminal is made here."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+import dagster as dg
+
+from audit_pipeline.config import IndexAuditSettings
+from audit_pipeline.errors import AuditInputError, SelfCheckError
+from audit_pipeline.orchestration.component import build_defs
+from audit_pipeline.orchestration.home import process_tag
+from audit_pipeline.orchestration.naming import audit_job_name, ingest_job_name, source_partitions_name
+from audit_pipeline.orchestration.workspaces import workspace_for
+from audit_pipeline.stages import corpus
+from audit_pipeline.stages.ingest import BatchChange, changed_batches
+from audit_pipeline.state import read_json
+
+LOGGER = logging.getLogger("audit_pipeline")
+# Dagster's own lines go to its event log; the terminal shows the progress lines of the stages alone.
+QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run did: the batches it brought up to date, and the audit it wrote."""
+
+    changes: list[BatchChange]
+    audit: dict[str, Any]
+
+
+def plan(settings: IndexAuditSettings) -> list[BatchChange]:
+    """The batches that are not up to date. Remembers the start date the first time it sees data."""
+    workspace = workspace_for(settings)
+    workspace.state.remember(first_audit=workspace.today.isoformat())
+    if not settings.sources:
+        return []
+    scan = workspace.scan(fresh=True)
+    if settings.start_date is None and scan.earliest is not None:
+        workspace.state.remember(start_date=scan.earliest.isoformat())
+    return changed_batches(workspace) if settings.index.managed else []
+
+
+def run_audit(settings: IndexAuditSettings, instance: dg.DagsterInstance) -> Outcome:
+    """Bring every new, changed or emptied batch up to date, then audit the whole index.
+
+    Raises AuditInputError and SelfCheckError as the stages do, whatever Dagster wraps around them.
+    """
+    changes = plan(settings)
+    defs = build_defs(settings)
+    workspace = workspace_for(settings)
+    if changes:
+        slugs = sorted({change.key.split("|", 1)[1] for change in changes})
+        instance.add_dynamic_partitions(source_partitions_name(settings), slugs)
+    for number, change in enumerate(changes, start=1):
+        LOGGER.info("batch %s of %s: %s (%s, %s rows)", number, len(changes), change.key, change.reason, f"{change.rows:,}")
+        execute(defs, ingest_job_name(settings), instance, partition_key=change.key)
+    LOGGER.info("auditing %s", settings.name)
+    execute(defs, audit_job_name(settings), instance)
+    if not settings.index.managed:
+        report_observed_batches(settings, instance)
+    return Outcome(changes, read_json(workspace.state.report / "audit.json"))
+
+
+def execute(
+    defs: dg.Definitions, job: str, instance: dg.DagsterInstance, partition_key: str | None = None
+) -> dg.ExecuteInProcessResult:
+    """Run one job in this process; an error of a step is raised as it was."""
+    try:
+        return defs.resolve_job_def(job).execute_in_process(
+            instance=instance, partition_key=partition_key, tags=process_tag(), run_config=QUIET
+        )
+    except dg.DagsterError as error:
+        cause: BaseException | None = error
+        while cause is not None:
+            if isinstance(cause, AuditInputError | SelfCheckError):
+                raise cause from None
+            cause = cause.__cause__
+        raise
+
+
+def report_observed_batches(settings: IndexAuditSettings, instance: dg.DagsterInstance) -> None:
+    """Show the batches of an index as it stands on their partitions, without a run for each."""
+    rows_of = corpus.observed_batches(workspace_for(settings))
+    slugs = sorted({key.split("|", 1)[1] for key in rows_of})
+    instance.add_dynamic_partitions(source_partitions_name(settings), slugs)
+    for key, rows in rows_of.items():
+        for name in ("index_rows", "batch_integrity"):
+            instance.report_runless_asset_event(
+                dg.AssetMaterialization(
+                    dg.AssetKey([settings.dagster_name, name]),
+                    partition=key,
+                    metadata={"dagster/partition_row_count": rows},
+                )
+            )

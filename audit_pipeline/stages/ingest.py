@@ -1,0 +1,188 @@
+"""The stages of one batch of a managed index, from the source store to its rows in the table. Nothing corpus-wide here."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from audit_pipeline import schemas
+from audit_pipeline.corpus.batches import parse_batch_key
+from audit_pipeline.corpus.sampling import stratify
+from audit_pipeline.corpus.store import BatchInfo
+from audit_pipeline.encoder.template import embedded_texts
+from audit_pipeline.errors import AuditInputError
+from audit_pipeline.stages.workspace import BatchManifest, Workspace
+from audit_pipeline.state import read_json, read_table, remove_folder, write_json, write_table
+
+EMPTY = "empty"
+
+
+@dataclass(frozen=True)
+class BatchChange:
+    """One batch that is not up to date. ``reason`` is new, changed, resettled (other settings) or emptied."""
+
+    key: str
+    reason: str
+    rows: int
+
+
+def changed_batches(workspace: Workspace) -> list[BatchChange]:
+    """The batches that an ingest would change, by key, from content hashes alone."""
+    found = workspace.scan().batches
+    known = {manifest.key: manifest for manifest in workspace.manifests()}
+    changes = []
+    for key, info in found.items():
+        manifest = known.get(key)
+        if manifest is None:
+            changes.append(BatchChange(key, "new", info.rows))
+        elif manifest.content_hash != info.content_hash:
+            changes.append(BatchChange(key, "changed", info.rows))
+        elif manifest.settings_hash != workspace.settings_hash:
+            changes.append(BatchChange(key, "resettled", info.rows))
+    for key, manifest in known.items():
+        if key not in found and manifest.content_hash != EMPTY:
+            changes.append(BatchChange(key, "emptied", 0))
+    return sorted(changes, key=lambda change: change.key)
+
+
+def ingest_chunks(workspace: Workspace, key: str) -> dict[str, int] | None:
+    """Validated rows of the batch into a new generation; None for a cell that never held anything."""
+    rows = workspace.store.read_batch(key)
+    manifest = workspace.manifest(key)
+    if not len(rows.chunks) and not len(rows.rejected) and manifest is None:
+        return None
+    chunks = rows.chunks
+    encoder = workspace.encoder
+    if encoder is None:
+        raise AuditInputError(f"{workspace.settings.name}: a managed index needs an encoder: set encoder.kind")
+    if len(chunks):
+        texts = embedded_texts(chunks, workspace.settings.index.embed_text)
+        tokens = encoder.count_tokens(prompted(workspace.settings.encoder.passage_prompt, texts))
+        index = chunks.schema.get_field_index("n_tokens")
+        chunks = chunks.set_column(index, schemas.CHUNKS.field("n_tokens"), pa.array(tokens, pa.int32()))
+    info = workspace.scan().batches.get(key)
+    generation = generation_of(workspace, info)
+    folder = workspace.state.batch(key) / generation
+    write_table(folder / "chunks.parquet", chunks)
+    write_table(folder / "rejected.parquet", rows.rejected)
+    write_json(workspace.state.batch(key) / "pending.json", {"generation": generation})
+    return {"rows": len(chunks), "rejected": len(rows.rejected)}
+
+
+def prompted(prompt: str, texts: pa.Array) -> pa.Array:
+    """The strings the encoder reads: the prompt before each text."""
+    import pyarrow.compute as pc
+
+    return pc.binary_join_element_wise(pa.scalar(prompt), texts, "") if prompt else texts
+
+
+def ingest_probes(workspace: Workspace, key: str) -> int:
+    """The batch's rows by length band in hash order; nothing is encoded."""
+    table = stratify(pending_chunks(workspace, key), workspace.settings.sample.seed)
+    write_table(pending_folder(workspace, key) / "probes.parquet", table)
+    return len(table)
+
+
+def ingest_passage_vectors(workspace: Workspace, key: str) -> dict[str, int]:
+    """Passage vectors of the batch into the vector store, and their provenance beside the batch."""
+    settings = workspace.settings.encoder
+    encoder = workspace.encoder
+    assert encoder is not None  # ingest_chunks has refused kind none
+    texts = embedded_texts(pending_chunks(workspace, key), workspace.settings.index.embed_text)
+    encoded = workspace.vectors.get_or_encode(encoder, settings.passage_prompt, texts, workspace.progress)
+    write_json(
+        pending_folder(workspace, key) / "provenance.json",
+        {
+            **encoder.provenance(),
+            "passage_prompt": settings.passage_prompt,
+            "embed_text": workspace.settings.index.embed_text,
+        },
+    )
+    return {"texts": len(texts), "encoded": encoded.encoded, "from_cache": encoded.from_cache, "tokens": encoded.tokens}
+
+
+def ingest_signatures(workspace: Workspace, key: str) -> int:
+    """MinHash signatures and normalised text hashes of the batch."""
+    from audit_pipeline.duplicates.signatures import compute_signatures, signature_scheme
+
+    table = compute_signatures(pending_chunks(workspace, key), workspace.settings.duplicates)
+    folder = pending_folder(workspace, key)
+    write_table(folder / "signatures.parquet", table)
+    write_json(folder / "signature_scheme.json", signature_scheme(workspace.settings.duplicates).as_dict())
+    return len(table)
+
+
+def ingest_index_rows(workspace: Workspace, key: str) -> dict[str, int]:
+    """The batch's rows in the managed table, replaced in one commit."""
+    from audit_pipeline.index.managed import replace_batch
+
+    chunks = pending_chunks(workspace, key)
+    settings = workspace.settings
+    encoder = workspace.encoder
+    assert encoder is not None
+    texts = embedded_texts(chunks, settings.index.embed_text)
+    encoded = workspace.vectors.get_or_encode(encoder, settings.encoder.passage_prompt, texts, workspace.progress)
+    report = replace_batch(
+        workspace.index_uri,
+        settings.index.table,
+        chunks,
+        encoded.vectors,
+        batch=key,
+        storage_options=settings.index.storage_options,
+    )
+    return {"version": report.version, "inserted": report.inserted, "updated": report.updated, "deleted": report.deleted}
+
+
+def finish_batch(workspace: Workspace, key: str) -> BatchManifest:
+    """Declares the batch's pending generation current, and removes the files of the one before."""
+    folder = workspace.state.batch(key)
+    generation = pending_generation(workspace, key)
+    info = workspace.scan().batches.get(key)
+    known = workspace.manifest(key)
+    period, _ = parse_batch_key(key)
+    if info is None:
+        assert known is not None  # ingest_chunks has skipped a cell that never held anything
+        manifest = replace(
+            known, rows=0, rejected=0, content_hash=EMPTY, settings_hash=workspace.settings_hash, generation=generation
+        )
+    else:
+        manifest = BatchManifest(
+            key=key,
+            source=info.source,
+            ingestion_date=period.isoformat(),
+            rows=info.rows,
+            rejected=info.rejected,
+            content_hash=info.content_hash,
+            settings_hash=workspace.settings_hash,
+            generation=generation,
+        )
+    workspace.write_manifest(manifest)
+    for other in folder.iterdir():
+        if other.is_dir() and other.name != generation:
+            remove_folder(other)
+    return manifest
+
+
+def generation_of(workspace: Workspace, info: BatchInfo | None) -> str:
+    """Folder name of one state of a batch: equal content and settings give equal names, so a re-run is idempotent."""
+    content = info.content_hash if info else EMPTY
+    return hashlib.sha256(f"{content} {workspace.settings_hash}".encode()).hexdigest()[:16]
+
+
+def pending_generation(workspace: Workspace, key: str) -> str:
+    """The generation that ingest_chunks wrote last."""
+    path = workspace.state.batch(key) / "pending.json"
+    if not path.exists():
+        raise AuditInputError(f"{workspace.settings.name}: batch {key} has no chunks yet: materialise 'chunks' first")
+    return str(read_json(path)["generation"])
+
+
+def pending_folder(workspace: Workspace, key: str) -> Path:
+    return workspace.state.batch(key) / pending_generation(workspace, key)
+
+
+def pending_chunks(workspace: Workspace, key: str) -> pa.Table:
+    return read_table(pending_folder(workspace, key) / "chunks.parquet")

@@ -1,0 +1,71 @@
+"""Opening LanceDB databases and tables without side effects. What is read or written there belongs to the others."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from pathlib import Path
+from typing import Any
+
+from audit_pipeline.errors import AuditInputError
+
+
+def connect(uri: str, storage_options: dict[str, str] | None = None, *, create: bool = False) -> Any:
+    """A LanceDB connection. Raises AuditInputError where a local folder does not exist (connecting would create it)."""
+    # Only silences a notice of each index_stats call; read by LanceDB, it changes no result.
+    os.environ.setdefault("LANCE_INCLUDE_VECTOR_CENTROIDS", "false")
+    import lancedb
+
+    if not create and "://" not in uri and not Path(uri).is_dir():
+        raise AuditInputError(f"index.uri: there is no folder {uri}: name the folder that holds the LanceDB tables")
+    try:
+        return lancedb.connect(uri, storage_options=storage_options or None)
+    except (OSError, RuntimeError, ValueError) as error:
+        raise AuditInputError(f"index.uri: {uri} cannot be opened ({first_line(error)}): check the URI") from error
+
+
+def table_names(database: Any) -> list[str]:
+    """All table names of a database, sorted."""
+    names: list[str] = []
+    token: str | None = None
+    while True:
+        page = database.list_tables(page_token=token)
+        names += page.tables
+        token = page.page_token
+        if not token:
+            return sorted(names)
+
+
+def open_table(database: Any, name: str) -> Any:
+    """A table by name. Raises AuditInputError that lists the tables there are."""
+    try:
+        names = table_names(database)
+    except (OSError, RuntimeError, ValueError) as error:
+        raise AuditInputError(
+            f"index.uri: {database.uri} cannot be listed ({first_line(error)}): check the URI and storage_options"
+        ) from error
+    if name not in names:
+        close = difflib.get_close_matches(name, names, n=1)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        raise AuditInputError(
+            f"index.table: no table {name!r} in {database.uri}; {hint}"
+            f"tables are {', '.join(names) or '(none)'}: correct index.table or index.uri"
+        )
+    try:
+        return database.open_table(name)
+    except (OSError, RuntimeError, ValueError) as error:
+        raise AuditInputError(
+            f"index.table: {name!r} in {database.uri} cannot be opened ({first_line(error)}): "
+            "check that it is a whole LanceDB table"
+        ) from error
+
+
+def sql_string(value: str) -> str:
+    """A string literal for a SQL filter."""
+    return "'" + value.replace("'", "''") + "'"
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message, short enough for one sentence."""
+    lines = str(error).strip().splitlines()
+    return (lines[0] if lines else type(error).__name__)[:200]

@@ -1,0 +1,254 @@
+"""Writing the managed table: one atomic commit per batch, and its ANN index. Tables of others are never written."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from audit_pipeline.config import VectorIndexSettings
+from audit_pipeline.errors import AuditInputError
+from audit_pipeline.index.connection import connect, first_line, open_table, sql_string, table_names
+from audit_pipeline.index.vector_index import vector_index_of
+
+_ATTEMPTS = 5
+_DELETIONS_IN_A_FILTER = 5000
+_KEEP_VERSIONS = dt.timedelta(days=36_500)  # removing old versions is for the table's owner to decide
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class ReplaceReport:
+    """What one batch's commit did; ``version`` is None where there was nothing to write and no table."""
+
+    version: int | None
+    inserted: int
+    updated: int
+    deleted: int
+
+    @property
+    def changed(self) -> bool:
+        return bool(self.inserted or self.updated or self.deleted)
+
+
+def replace_batch(
+    uri: str,
+    table: str,
+    chunks: pa.Table,
+    vectors: np.ndarray,
+    batch: str,
+    *,
+    storage_options: dict[str, str] | None = None,
+) -> ReplaceReport:
+    """Make ``chunks`` all that the table holds of one batch, in one commit.
+
+    ``chunks`` has the columns of ``schemas.CHUNKS`` and may be empty: then the batch's rows are deleted. ``vectors``
+    (n, d) float32 are aligned with it. The table is created on first use. Rows that are there already, equal in every
+    column, are not written again; without any change there is no new version. A row whose chunk_id stands in another
+    batch moves. Raises AuditInputError for repeated ids, bad vectors, or columns unlike the table's.
+    """
+    _check_rows(chunks, vectors, batch)
+    rows = chunks if chunks.num_rows == 0 else chunks.append_column("vector", _fixed_size_lists(vectors))
+    return _with_retries(lambda: _replace(uri, table, rows, batch, storage_options))
+
+
+def build_vector_index(
+    uri: str,
+    table: str,
+    settings: VectorIndexSettings,
+    metric: str,
+    *,
+    storage_options: dict[str, str] | None = None,
+) -> dict[str, Any]:
+    """Bring the ANN index of a managed table in line with the settings.
+
+    Built from ``min_rows`` rows on, rebuilt where type or metric differ, otherwise optimised so that no row stays
+    outside; dropped below ``min_rows`` or for type none, where the search is exact. Returns action, version, rows,
+    index_type, metric, indexed_rows, unindexed_rows.
+    """
+    return _with_retries(lambda: _build(uri, table, settings, metric, storage_options))
+
+
+def _replace(uri: str, name: str, rows: pa.Table, batch: str, storage_options: dict[str, str] | None) -> ReplaceReport:
+    database = connect(uri, storage_options, create=True)
+    if name not in table_names(database):
+        if rows.num_rows == 0:
+            return ReplaceReport(None, 0, 0, 0)
+        created = database.create_table(name, rows)
+        return ReplaceReport(created.version, rows.num_rows, 0, 0)
+    target = open_table(database, name)
+    if rows.num_rows == 0:
+        held = f"batch = {sql_string(batch)}"
+        gone = target.count_rows(held)
+        if gone:
+            target.delete(held)
+        return ReplaceReport(target.version, 0, 0, gone)
+    _check_schema(rows, target.schema, name)
+    present = target.search().where(f"batch = {sql_string(batch)}").select(rows.schema.names).to_arrow()
+    repeated = _repeated(present["chunk_id"])
+    if len(repeated):
+        # Two writers that insert one new key both succeed: such rows are taken out, then written once.
+        target.delete(f"batch = {sql_string(batch)} AND chunk_id IN ({_literals(repeated)})")
+        present = present.filter(pc.invert(pc.is_in(present["chunk_id"], value_set=repeated)))
+    changed = rows.filter(pa.array(~_unchanged(rows, present)))
+    gone_ids = present["chunk_id"].filter(pc.invert(pc.is_in(present["chunk_id"], value_set=_one(rows["chunk_id"]))))
+    if changed.num_rows == 0 and len(gone_ids) == 0:
+        return ReplaceReport(target.version, 0, 0, len(repeated))
+    if len(gone_ids) <= _DELETIONS_IN_A_FILTER:
+        # Unchanged rows stay where they are, and so inside the ANN index.
+        source, condition = changed, f"batch = {sql_string(batch)} AND chunk_id IN ({_literals(gone_ids)})"
+    else:
+        source, condition = rows, f"batch = {sql_string(batch)}"
+    if source.num_rows == 0:
+        target.delete(condition)
+        return ReplaceReport(target.version, 0, 0, len(gone_ids))
+    merge = target.merge_insert("chunk_id").when_matched_update_all().when_not_matched_insert_all()
+    if len(gone_ids):
+        merge = merge.when_not_matched_by_source_delete(condition)
+    done = merge.execute(source)
+    return ReplaceReport(
+        target.version, done.num_inserted_rows, done.num_updated_rows, done.num_deleted_rows + len(repeated)
+    )
+
+
+def _build(
+    uri: str, name: str, settings: VectorIndexSettings, metric: str, storage_options: dict[str, str] | None
+) -> dict[str, Any]:
+    target = open_table(connect(uri, storage_options), name)
+    rows = target.count_rows()
+    index = vector_index_of(target, "vector")
+    wanted = settings.type != "none" and rows >= settings.min_rows
+    action = "none"
+    if index is not None and not wanted:
+        target.drop_index(index.name)
+        action = "dropped"
+    elif wanted and (index is None or index.type != settings.type or index.metric != metric):
+        target.create_index("vector", config=_index_config(settings.type, metric), replace=True)
+        action = "created"
+    elif wanted and index is not None and index.unindexed_rows > 0:
+        target.optimize(cleanup_older_than=_KEEP_VERSIONS)
+        action = "optimised"
+    index = vector_index_of(target, "vector")
+    return {
+        "action": action,
+        "version": target.version,
+        "rows": rows,
+        "index_type": index.type if index else None,
+        "metric": index.metric if index else None,
+        "indexed_rows": index.indexed_rows if index else 0,
+        "unindexed_rows": index.unindexed_rows if index else rows,
+    }
+
+
+def _index_config(kind: str, metric: str) -> Any:
+    from lancedb import index
+
+    kinds = {
+        "IVF_HNSW_SQ": index.HnswSq,
+        "IVF_HNSW_PQ": index.HnswPq,
+        "IVF_PQ": index.IvfPq,
+        "IVF_FLAT": index.IvfFlat,
+    }
+    return kinds[kind](distance_type=metric)
+
+
+def _check_rows(chunks: pa.Table, vectors: np.ndarray, batch: str) -> None:
+    if vectors.shape[:1] != (chunks.num_rows,):
+        raise ValueError(f"{chunks.num_rows} chunks, vectors {vectors.shape}")
+    if chunks.num_rows == 0:
+        return
+    repeated = _repeated(chunks["chunk_id"])
+    if len(repeated):
+        raise AuditInputError(f"batch {batch!r}: chunk_id {repeated[0].as_py()!r} stands on two rows: keep one of them")
+    others = pc.unique(chunks["batch"]).to_pylist()
+    if others != [batch]:
+        raise ValueError(f"rows of {others} handed over as batch {batch!r}")
+    bad = int((~np.isfinite(vectors).all(axis=1)).sum())
+    if bad:
+        raise AuditInputError(
+            f"batch {batch!r}: the encoder gave {bad} vectors with NaN or infinite values: check its model and dtype"
+        )
+
+
+def _fixed_size_lists(vectors: np.ndarray) -> pa.Array:
+    flat = pa.array(np.ascontiguousarray(vectors, dtype=np.float32).ravel())
+    return pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
+
+
+def _check_schema(rows: pa.Table, present: pa.Schema, name: str) -> None:
+    missing = sorted(set(rows.schema.names) - set(present.names))
+    extra = sorted(set(present.names) - set(rows.schema.names))
+    if missing or extra:
+        raise AuditInputError(
+            f"index.table: the managed table {name!r} has other columns (lacks {missing}, has {extra} too): "
+            "it was written by something else; name another table, or set index.managed to false"
+        )
+    wanted, stored = rows.schema.field("vector").type, present.field("vector").type
+    if wanted.list_size != getattr(stored, "list_size", None):
+        size = getattr(stored, "list_size", stored)
+        raise AuditInputError(
+            f"index.table: table {name!r} holds vectors of dimension {size}, the encoder gives {wanted.list_size}: "
+            "name another table for another model, or delete this one to rebuild it"
+        )
+
+
+def _unchanged(rows: pa.Table, present: pa.Table) -> np.ndarray:
+    """(n,) bool: rows that stand in ``present`` with the same values in every column."""
+    place = pc.index_in(_one(rows["chunk_id"]), value_set=_one(present["chunk_id"]))
+    known = place.is_valid().to_numpy(zero_copy_only=False)
+    same = known.copy()
+    at = place.drop_null()
+    for name in rows.schema.names:
+        new = _one(rows[name]).filter(pa.array(known))
+        old = _one(present[name]).take(at)
+        if name == "vector":
+            size = new.type.list_size
+            equal = (_matrix(new, size) == _matrix(old, size)).all(axis=1)
+        else:
+            both_null = pc.and_(pc.is_null(new), pc.is_null(old))
+            equal = pc.or_(pc.fill_null(pc.equal(new, old.cast(new.type)), False), both_null)
+            equal = equal.to_numpy(zero_copy_only=False)
+        same[known] &= equal
+    return same
+
+
+def _matrix(vectors: pa.Array, size: int) -> np.ndarray:
+    return np.asarray(vectors.flatten().to_numpy(zero_copy_only=False)).reshape(-1, size)
+
+
+def _repeated(ids: pa.ChunkedArray) -> pa.Array:
+    counts = ids.value_counts()
+    return counts.field("values").filter(pc.greater(counts.field("counts"), 1)).sort()
+
+
+def _literals(ids: pa.Array | pa.ChunkedArray) -> str:
+    return ", ".join(sql_string(value) for value in ids.to_pylist())
+
+
+def _one(column: pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks()
+
+
+def _with_retries(work: Callable[[], T]) -> T:
+    """Run ``work`` again where another writer committed in between; it reads the table anew each time."""
+    for attempt in range(_ATTEMPTS):
+        try:
+            return work()
+        except (OSError, RuntimeError, ValueError) as error:
+            text = str(error).lower()
+            conflict = "conflict" in text or "already exists" in text
+            if not conflict:
+                raise
+            if attempt == _ATTEMPTS - 1:
+                raise AuditInputError(
+                    f"index.table: another writer keeps changing the table ({first_line(error)}): stop it and run again"
+                ) from error
+            time.sleep(0.1 * 2**attempt)
+    raise RuntimeError("not reached: the loop returns or raises")

@@ -1,0 +1,127 @@
+"""ANN recall: how much of the exact answer the search returns, for queries that are no members of the index."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from audit_pipeline import schemas
+from audit_pipeline.config import IndexAuditSettings
+from audit_pipeline.findings import Finding
+from audit_pipeline.index.exact import TIE_TOLERANCE, ExactSearch
+from audit_pipeline.index.snapshot import TableSnapshot
+from audit_pipeline.proportions import NOT_MEASURED, Proportion, bootstrap_mean
+from audit_pipeline.results import Progress, StageResult, no_progress
+from audit_pipeline.retrieval.ranking import TOP, Identities
+from audit_pipeline.retrieval.self_retrieval import search_in_blocks
+from audit_pipeline.retrieval.tables import as_schema
+
+K = 10
+
+
+def run_ann_recall(
+    snapshot: TableSnapshot,
+    queries: pa.Table,
+    query_vectors: np.ndarray,
+    settings: IndexAuditSettings,
+    progress: Progress = no_progress,
+    *,
+    passing: np.ndarray | None = None,
+) -> StageResult:
+    """Share of the ten rows returned whose exact score reaches the tenth best within 1e-6, averaged over queries.
+
+    ``queries`` has query_id and run (held_out or labelled), aligned with ``query_vectors`` (q, d). A row that the
+    search did not return counts as one that does not reach it, so short results lower the figure; where fewer than
+    ten chunks can be found, as many as there are stand for ten. ``passing`` (n,) bool are the rows that the
+    application's filter lets through; with a filter and without it nothing is measured, and neither is it with a
+    score cut-off or fewer than ten rows asked for. The similarity form counts ties, as an id overlap would not
+    (Aumueller et al. 2020, ANN-Benchmarks). Returns the table ann_recall and the section of audit.json.
+    """
+    search = settings.index.search
+    unmeasured = None
+    if queries.num_rows == 0:
+        unmeasured = "no held-out or labelled query was encoded"
+    elif search.limit < K:
+        unmeasured = f"the application asks for {search.limit} rows, fewer than {K}"
+    elif settings.index.filter is not None and passing is None:
+        unmeasured = "the application's filter was not evaluated over the rows"
+    elif search.min_score is not None:
+        unmeasured = "the application's score cut-off shortens the results"
+    if unmeasured is not None:
+        return StageResult(
+            {"ann_recall": schemas.ANN_RECALL.empty_table()},
+            {"n": 0, f"ann_recall@{K}": NOT_MEASURED.as_dict(), "reason": unmeasured},
+            [_not_measured(unmeasured)],
+        )
+    searchable = snapshot.searchable if passing is None else snapshot.searchable & passing
+    exact = ExactSearch(snapshot.vectors, searchable, snapshot.metric)
+    identities = Identities(snapshot)
+    hits = search_in_blocks(snapshot, query_vectors, search.limit, progress)
+    best = exact.ranks(query_vectors, None, TOP, progress=progress)
+    reach = _kth_distinct(best.top_rows, best.top_scores, identities)
+    scores = exact.scores(query_vectors, hits.rows[:, :K])
+    wanted = min(K, len(np.unique(identities.codes[searchable])))
+    reached = np.count_nonzero(scores >= reach[:, None] - TIE_TOLERANCE, axis=1)
+    recall = np.minimum(reached / max(wanted, 1), 1.0)
+    table = as_schema(
+        {
+            "query_id": queries["query_id"],
+            "run": queries["run"],
+            "returned": pa.array(hits.returned, pa.int32()),
+            f"ann_recall_{K}": pa.array(recall),
+        },
+        schemas.ANN_RECALL,
+    ).sort_by([("run", "ascending"), ("query_id", "ascending")])
+    figure = bootstrap_mean(table[f"ann_recall_{K}"].to_numpy())
+    runs = sorted(set(table["run"].to_pylist()))
+    by_run = [{"run": run, f"ann_recall@{K}": _of_run(table, run).as_dict()} for run in runs]
+    summary: dict[str, Any] = {"n": figure.n, f"ann_recall@{K}": figure.as_dict(), "by_run": by_run}
+    return StageResult({"ann_recall": table}, summary, _findings(figure, snapshot, settings))
+
+
+def _kth_distinct(rows: np.ndarray, scores: np.ndarray, identities: Identities) -> np.ndarray:
+    """Score of the tenth best id of each query (the last there is where there are fewer), -inf without any."""
+    reach = np.full(len(rows), -np.inf)
+    codes = identities.codes_of(rows)
+    for query in range(len(rows)):
+        distinct, first = np.unique(codes[query], return_index=True)
+        best = np.sort(scores[query][first[distinct >= 0]])[::-1]
+        if len(best):
+            reach[query] = best[min(K, len(best)) - 1]
+    return reach
+
+
+def _of_run(table: pa.Table, run: str) -> Proportion:
+    mask = np.array([own == run for own in table["run"].to_pylist()], bool)
+    return bootstrap_mean(table[f"ann_recall_{K}"].to_numpy()[mask])
+
+
+def _findings(figure: Proportion, snapshot: TableSnapshot, settings: IndexAuditSettings) -> list[Finding]:
+    limit = settings.limits.ann_recall_at_10
+    if figure.value is None or figure.value >= limit:
+        return []
+    return [
+        Finding(
+            "ann_recall_low",
+            "warning",
+            f"The search returns {figure.value:.1%} of the ten closest chunks ({figure.low:.1%} to {figure.high:.1%}, "
+            f"{figure.n:,} queries), under the {limit:.0%} asked for.",
+            "Raise nprobes, ef or refine_factor, or build the index with less compression.",
+            n_compared=figure.n,
+            share=1 - figure.value,
+            evidence={"ann_recall@10": figure.as_dict(), "limit": limit, "index_type": snapshot.info.index_type},
+        )
+    ]
+
+
+def _not_measured(reason: str) -> Finding:
+    return Finding(
+        "not_measured",
+        "info",
+        f"ann_recall@{K} was not measured: {reason}.",
+        "Ask for at least ten rows, and give the audit an encoder.",
+        n_compared=0,
+        evidence={"measure": f"ann_recall@{K}"},
+    )

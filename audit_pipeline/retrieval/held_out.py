@@ -1,0 +1,215 @@
+"""Held-out retrieval: one sentence asks for its chunk without it, exactly scored. Sentences are chosen in corpus/."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from audit_pipeline import schemas
+from audit_pipeline.config import IndexAuditSettings
+from audit_pipeline.corpus.sentences import stands_in
+from audit_pipeline.index.exact import TIE_TOLERANCE, ExactSearch
+from audit_pipeline.index.snapshot import TableSnapshot
+from audit_pipeline.proportions import stratified, wilson
+from audit_pipeline.results import Progress, StageResult, no_progress
+from audit_pipeline.retrieval.diagnosis import Diagnosis, Probes, diagnose
+from audit_pipeline.retrieval.miss import Evidence
+from audit_pipeline.retrieval.ranking import Identities, Ranking, best_others, nullable, rank_answers
+from audit_pipeline.retrieval.tables import PROBE_COLUMNS, as_schema, booleans, qrels_table
+
+RUN = "held_out"
+K = 10
+
+
+def run_held_out(
+    snapshot: TableSnapshot,
+    plan: pa.Table,
+    held: pa.Table,
+    sentence_vectors: np.ndarray,
+    body_vectors: np.ndarray,
+    settings: IndexAuditSettings,
+    progress: Progress = no_progress,
+) -> StageResult:
+    """Scores each held-out sentence against the whole index, the sampled chunks' rows replaced by their bodies.
+
+    ``held`` is the output of ``corpus.sentences.hold_out`` for the planned chunks, in any order; ``sentence_vectors``
+    (query role) and ``body_vectors`` (passage role) are (e, d), aligned with its eligible rows in its order. A chunk
+    that the table lacks has no body to put in its place and is ineligible (missing_row). Probes whose sentence also
+    stands in a row among the best k are counted apart and kept out of the figures. A tie counts as a hit: the figure
+    is a ceiling. Returns the tables held_out_retrieval, retrieved, qrels and the section held_out of audit.json
+    without its strata, with ``causes`` and ``misses`` beside it. Raises ValueError where the lengths do not agree.
+    """
+    eligible_held = held.filter(held["eligible"])
+    if not len(sentence_vectors) == len(body_vectors) == eligible_held.num_rows:
+        raise ValueError(
+            f"{len(sentence_vectors)} sentences, {len(body_vectors)} bodies, {eligible_held.num_rows} eligible chunks"
+        )
+    rows = snapshot.row_of(eligible_held["chunk_id"])
+    present = np.flatnonzero(rows >= 0)
+    rows, queries, bodies = rows[present], sentence_vectors[present], body_vectors[present]
+    probes_held = eligible_held.take(pa.array(present))
+    identities = Identities(snapshot)
+    exact = ExactSearch(snapshot.vectors, snapshot.searchable, snapshot.metric)
+    override = (rows, bodies)
+    drop = _other_rows_of(rows, identities)
+    ranking = rank_answers(exact, identities, queries, rows, override=override, drop=drop, progress=progress)
+    ids = probes_held["chunk_id"].to_pylist()
+    body_of_row = dict(zip(rows.tolist(), probes_held["body"].to_pylist(), strict=True))
+    overlaps = _overlaps(probes_held["held"].to_pylist(), ranking, snapshot, identities, body_of_row)
+    hit = {k: (ranking.rank_min >= 1) & (ranking.rank_min <= k) for k in (1, K)}
+    diagnosis = diagnose(
+        Probes(
+            run=RUN,
+            k=K,
+            probe_ids=[f"heldout:{chunk_id}" for chunk_id in ids],
+            chunk_ids=ids,
+            query_texts=probes_held["held"].to_pylist(),
+            queries=queries,
+            ranking=ranking,
+            rank_returned=np.full(len(ids), -1),
+            returned=np.zeros((len(ids), 0), np.int64),
+            overlaps=overlaps,
+            not_relevant=lambda probe, other: other != rows[probe],
+        ),
+        np.flatnonzero(~hit[K]),
+        Evidence(snapshot, exact, identities, settings),
+        override=override,
+        drop=drop,
+        progress=progress,
+    )
+    table = _table(plan, held, ids, ranking, identities, overlaps, hit, diagnosis, settings)
+    kept = np.array([overlap is None for overlap in overlaps], bool)
+    probe_ids = pa.array([f"heldout:{chunk_id}" for chunk_id in ids], pa.string())
+    tables = {
+        "held_out_retrieval": table,
+        "retrieved": _retrieved(probe_ids, ranking, identities).filter(_of(probe_ids, kept, "query_id")),
+        "qrels": qrels_table(RUN, probe_ids.filter(pa.array(kept)), pa.array(ids, pa.string()).filter(pa.array(kept))),
+    }
+    return StageResult(tables, _summary(table, ranking.haystack, diagnosis))
+
+
+def _other_rows_of(rows: np.ndarray, identities: Identities) -> np.ndarray:
+    """Further rows of the replaced ids: they hold the whole text and would compete with its body."""
+    codes = identities.codes_of(rows)
+    further = [np.setdiff1d(identities.rows_of_code(codes[p]), rows[p : p + 1]) for p in identities.repeated(codes)]
+    return np.concatenate(further) if further else np.zeros(0, np.int64)
+
+
+def _overlaps(
+    sentences: list[str],
+    ranking: Ranking,
+    snapshot: TableSnapshot,
+    identities: Identities,
+    body_of_row: dict[int, str],
+) -> list[str | None]:
+    """Id of the closest row, ahead of or level with rank k, that also holds the sentence; None where no row does."""
+    found: list[str | None] = []
+    for position, sentence in enumerate(sentences):
+        rows, scores = ranking.top_rows[position], ranking.top_scores[position]
+        near = rows[
+            (rows >= 0) & (scores >= scores[min(K, len(scores)) - 1] - TIE_TOLERANCE) & (rows != ranking.row[position])
+        ]
+        texts = ((row, body_of_row.get(int(row)) or snapshot.rows["text"][int(row)].as_py() or "") for row in near)
+        holder = next((row for row, text in texts if stands_in(sentence, text)), None)
+        found.append(None if holder is None else identities.id_of(int(holder)))
+    return found
+
+
+def _table(
+    plan: pa.Table,
+    held: pa.Table,
+    ids: list[str],
+    ranking: Ranking,
+    identities: Identities,
+    overlaps: list[str | None],
+    hit: dict[int, np.ndarray],
+    diagnosis: Diagnosis,
+    settings: IndexAuditSettings,
+) -> pa.Table:
+    """One row a planned chunk; what was measured is put in its place, the rest stays null."""
+    chunk_ids = plan["chunk_id"].combine_chunks()
+    place = pc.index_in(chunk_ids, value_set=pa.array(ids, pa.string()))
+    looked_at = held.take(pc.index_in(chunk_ids, value_set=held["chunk_id"].combine_chunks()))
+    measured = place.is_valid()
+    reason = pc.if_else(
+        measured, pa.scalar(None, pa.string()), pc.coalesce(looked_at["reason"], pa.scalar("missing_row"))
+    )
+    reason = pc.if_else(pc.is_null(looked_at["chunk_id"]), pa.scalar("not_looked_at"), reason)
+    other_row, other_score = best_others(ranking, identities)
+    columns: dict[str, Any] = {
+        "probe_id": pc.binary_join_element_wise("heldout", chunk_ids, ":"),
+        "chunk_id": chunk_ids,
+        **{name: plan[name] for name in PROBE_COLUMNS},
+        "eligible": measured,
+        "ineligible_reason": reason,
+        "held": pc.if_else(measured, pa.scalar(settings.sample.held_out), pa.scalar(None, pa.string())),
+        "sentences": looked_at["sentences"],
+        "overlap": pa.array([overlap is not None for overlap in overlaps], pa.bool_()).take(place),
+        "rank_min": nullable(ranking.rank_min, pa.int32()).take(place),
+        "rank_max": nullable(ranking.rank_max, pa.int32()).take(place),
+        "score": nullable(ranking.score, pa.float64()).take(place),
+        "best_other_score": nullable(other_score, pa.float64()).take(place),
+        "best_other_id": identities.ids_of(other_row).take(place),
+        "hit_1": pa.array(hit[1], pa.bool_()).take(place),
+        "hit_10": pa.array(hit[K], pa.bool_()).take(place),
+        "cause": diagnosis.cause.take(place),
+        "evidence": diagnosis.evidence.take(place),
+    }
+    return as_schema(columns, schemas.HELD_OUT_RETRIEVAL).sort_by("probe_id")
+
+
+def _retrieved(query_ids: pa.Array, ranking: Ranking, identities: Identities) -> pa.Table:
+    """The best k rows, the answer in front of what is level with it, as its rank says."""
+    rows, scores = ranking.top_rows[:, :K].copy(), ranking.top_scores[:, :K].copy()
+    for position in np.flatnonzero((ranking.rank_min >= 1) & (ranking.rank_min <= min(K, rows.shape[1]))):
+        place = int(ranking.rank_min[position]) - 1
+        others = ranking.top_rows[position] != ranking.row[position]
+        for array, source, own in (
+            (rows, ranking.top_rows, ranking.row),
+            (scores, ranking.top_scores, ranking.score),
+        ):
+            array[position] = np.insert(source[position][others], place, own[position])[: array.shape[1]]
+    query, rank = np.nonzero(rows >= 0)
+    columns = {
+        "run": pa.array([RUN] * len(query), pa.string()),
+        "query_id": query_ids.take(pa.array(query)),
+        "rank": pa.array(rank + 1, pa.int32()),
+        "chunk_id": identities.ids_of(rows[query, rank]),
+        "score": pa.array(scores[query, rank]),
+    }
+    return as_schema(columns, schemas.RETRIEVED).sort_by([("query_id", "ascending"), ("rank", "ascending")])
+
+
+def _of(probe_ids: pa.Array, kept: np.ndarray, column: str) -> pc.Expression:
+    return pc.field(column).isin(probe_ids.filter(pa.array(kept)))
+
+
+def _summary(table: pa.Table, haystack: int, diagnosis: Diagnosis) -> dict[str, Any]:
+    eligible = booleans(table["eligible"])
+    overlap = table["overlap"].fill_null(False).to_numpy(zero_copy_only=False).astype(bool)
+    kept = eligible & ~overlap
+    strata = table["stratum"].to_numpy(zero_copy_only=False)
+    chunks = table["stratum_chunks"].to_numpy()
+    _, index = np.unique(strata, return_inverse=True)
+    planned = np.bincount(index)
+    # The figures speak of the chunks that can be held out, whose number per stratum is itself estimated.
+    domain = (chunks * np.bincount(index, weights=kept)[index]) / planned[index]
+    summary: dict[str, Any] = {
+        "n": int(kept.sum()),
+        "haystack": haystack,
+        "eligible": int(eligible.sum()),
+        "eligible_share": stratified(eligible, strata, chunks).as_dict(),
+        "ineligible": dict(
+            sorted(Counter(table.filter(pc.invert(table["eligible"]))["ineligible_reason"].to_pylist()).items())
+        ),
+        "overlap": int(overlap.sum()),
+    }
+    for k in (1, K):
+        hits = table[f"hit_{k}"].fill_null(False).to_numpy(zero_copy_only=False).astype(bool)
+        summary[f"heldout@{k}"] = stratified(hits[kept], strata[kept], domain[kept]).as_dict()
+        summary[f"overlapping_heldout@{k}"] = wilson(int(hits[overlap].sum()), int(overlap.sum())).as_dict()
+    return summary | {"causes": diagnosis.counts, "misses": diagnosis.misses}

@@ -1,0 +1,117 @@
+"""One missed probe and what its cause may be read from. The tests that name the cause are in causes.py."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from audit_pipeline.config import IndexAuditSettings
+from audit_pipeline.index.exact import TIE_TOLERANCE, ExactSearch
+from audit_pipeline.index.snapshot import TableSnapshot
+from audit_pipeline.retrieval.ranking import Identities
+from audit_pipeline.retrieval.twins import Twin, twin
+from audit_pipeline.retrieval.variants import VariantSearch
+
+
+@dataclass(frozen=True)
+class Miss:
+    """A probe that did not hit.
+
+    ``k`` is the rank it had to reach (1 for self-retrieval); ``row`` the answer's row, -1 where the table lacks it;
+    ranks are None where there are none; ``returned`` the rows the application got (empty where the run is exact
+    only); ``ahead`` the rows of other ids that are closer or level, closest first, with ``ahead_scores``;
+    ``ahead_complete`` is False where there are more of them than were kept.
+    """
+
+    run: str
+    position: int  # in the run's table, for the lexical evidence
+    probe_id: str
+    chunk_id: str
+    k: int
+    row: int
+    query: np.ndarray
+    rank_returned: int | None
+    rank_min: int | None
+    rank_max: int | None
+    score: float
+    returned: np.ndarray
+    ahead: np.ndarray
+    ahead_scores: np.ndarray
+    ahead_complete: bool
+    overlap: str | None = None  # id of the row that also holds the held sentence
+
+
+@dataclass(frozen=True)
+class Fidelity:
+    """What the vector checks found, where they ran.
+
+    ``states``: chunk_id -> (state, arm) with the states faithful, role_mismatch, misaligned, vector_drift;
+    ``fresh``: chunk_id -> the store's text encoded now in the configured arm.
+    """
+
+    states: Mapping[str, tuple[str, str | None]] = field(default_factory=dict)
+    fresh: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+
+@dataclass
+class Evidence:
+    """Everything the tests may look at, computed at most once."""
+
+    snapshot: TableSnapshot
+    exact: ExactSearch
+    identities: Identities
+    settings: IndexAuditSettings
+    own_texts: Mapping[str, str] = field(default_factory=dict)  # the store's text of missed chunks, where it has them
+    variants: VariantSearch | None = None
+    fidelity: Fidelity = field(default_factory=Fidelity)
+    cosine_ranks: Mapping[int, int] = field(default_factory=dict)  # position -> rank_min under cosine
+    lexical_ranks: Mapping[int, int | None] = field(default_factory=dict)  # position -> rank of the answer by words
+    _twins: dict[tuple[int, int], Twin | None] = field(default_factory=dict)
+
+    def text(self, row: int) -> str:
+        return self.snapshot.rows["text"][int(row)].as_py() or ""
+
+    def twin(self, row: int, other: int) -> Twin | None:
+        """How two rows are twins, remembered."""
+        key = (min(row, other), max(row, other))
+        if key not in self._twins:
+            similarity = self.settings.duplicates.twin_similarity
+            self._twins[key] = twin(self.text(row), self.text(other), similarity)
+        return self._twins[key]
+
+    def found_by(self, miss: Miss, variant: str) -> bool | None:
+        """Whether the variant search returns the answer within its limit; None where no variants can be run."""
+        if self.variants is None:
+            return None
+        hits = self.variants(miss.query[None, :], self.settings.index.search.limit, variant)  # type: ignore[arg-type]
+        rows = hits.rows[0]
+        return any(self.identities.id_of(row) == miss.chunk_id for row in rows[rows >= 0])
+
+    def would_hit(self, miss: Miss) -> bool | None:
+        """Whether the fresh vector in the answer's place would hit against the same rows, ties in its favour.
+
+        None where no fresh vector was handed over.
+        """
+        fresh = self.fidelity.fresh.get(miss.chunk_id)
+        if fresh is None:
+            return None
+        replaced = ExactSearch(np.asarray(fresh, np.float32)[None, :], np.ones(1, bool), self.exact.metric)
+        score = replaced.scores(miss.query[None, :], np.zeros((1, 1), np.int64))[0, 0]
+        if np.isnan(score) or (not np.isnan(miss.score) and score < miss.score):
+            return False
+        return int(np.count_nonzero(miss.ahead_scores > score + TIE_TOLERANCE)) < miss.k
+
+
+def texts_by_id(chunks: pa.Table | None, chunk_ids: list[str]) -> dict[str, str]:
+    """The store's text of these chunks, read without turning the rest of the store into Python objects."""
+    import pyarrow.compute as pc
+
+    if chunks is None or not chunk_ids:
+        return {}
+    rows = chunks.filter(
+        pc.is_in(chunks["chunk_id"], value_set=pa.array(chunk_ids, chunks.schema.field("chunk_id").type))
+    )
+    return dict(zip(rows["chunk_id"].to_pylist(), rows["text"].to_pylist(), strict=True))

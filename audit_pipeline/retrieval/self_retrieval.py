@@ -1,0 +1,208 @@
+"""Self-retrieval: every probe's own text as the query, as returned and as exactly scored. Strata are in strata.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from audit_pipeline import schemas
+from audit_pipeline.config import IndexAuditSettings
+from audit_pipeline.findings import Finding
+from audit_pipeline.index.exact import ExactSearch
+from audit_pipeline.index.snapshot import SearchHits, TableSnapshot
+from audit_pipeline.proportions import stratified
+from audit_pipeline.results import Progress, StageResult, no_progress
+from audit_pipeline.retrieval.diagnosis import Diagnosis, Probes, diagnose
+from audit_pipeline.retrieval.miss import Evidence, Fidelity, texts_by_id
+from audit_pipeline.retrieval.ranking import Identities, best_others, nullable, rank_answers, rank_returned
+from audit_pipeline.retrieval.tables import PROBE_COLUMNS, as_schema, booleans, qrels_table, retrieved_table
+from audit_pipeline.retrieval.variants import VariantSearch
+
+RUN = "self"
+_SEARCH_BLOCK = 500
+
+
+def run_self_retrieval(
+    snapshot: TableSnapshot,
+    plan: pa.Table,
+    query_vectors: np.ndarray,
+    store: pa.Table | None,
+    settings: IndexAuditSettings,
+    progress: Progress = no_progress,
+    *,
+    variants: VariantSearch | None = None,
+    fidelity: Fidelity | None = None,
+) -> StageResult:
+    """Searches each probe's own text as the application does, and scores it exactly.
+
+    ``plan`` has the schema PROBE_PLAN; ``query_vectors`` (n, d) are its chunks' own texts in the query role, in its
+    order; ``store`` (schema CHUNKS) is the source store where there is one. Returns the tables ``self_retrieval``,
+    ``retrieved`` and ``qrels``, and the section self_retrieval of audit.json without its strata, with ``causes``
+    (counts by cause) and ``misses`` beside it. The headline self@1 is as returned. Raises ValueError where plan and
+    vectors differ in length.
+    """
+    if len(query_vectors) != plan.num_rows:
+        raise ValueError(f"{len(query_vectors)} query vectors for {plan.num_rows} probes")
+    identities = Identities(snapshot)
+    exact = ExactSearch(snapshot.vectors, snapshot.searchable, snapshot.metric)
+    limit = settings.index.search.limit
+    hits = search_in_blocks(snapshot, query_vectors, limit, progress)
+    chunk_ids = plan["chunk_id"]
+    ranking = rank_answers(exact, identities, query_vectors, snapshot.row_of(chunk_ids), progress=progress)
+    returned_rank = rank_returned(hits.rows, identities, identities.codes_of(ranking.row))
+    hit_1 = returned_rank == 1
+    ids = chunk_ids.to_pylist()
+    missed = np.flatnonzero(~hit_1)
+    own_texts = texts_by_id(store, [ids[position] for position in missed])
+    texts = _query_texts(ids, missed, own_texts, ranking.row, snapshot)
+    codes = identities.codes_of(ranking.row)
+    diagnosis = diagnose(
+        Probes(
+            run=RUN,
+            k=1,
+            probe_ids=[f"{RUN}:{chunk_id}" for chunk_id in ids],
+            chunk_ids=ids,
+            query_texts=texts,
+            queries=query_vectors,
+            ranking=ranking,
+            rank_returned=returned_rank,
+            returned=hits.rows,
+            overlaps=[None] * len(ids),
+            not_relevant=lambda probe, rows: identities.codes_of(rows) != codes[probe],
+        ),
+        missed,
+        Evidence(snapshot, exact, identities, settings, own_texts, variants, fidelity or Fidelity()),
+        progress=progress,
+    )
+    other_row, other_score = best_others(ranking, identities)
+    columns = {
+        "probe_id": pa.array([f"{RUN}:{chunk_id}" for chunk_id in ids], pa.string()),
+        "chunk_id": chunk_ids,
+        **{name: plan[name] for name in PROBE_COLUMNS},
+        "rank_returned": nullable(returned_rank, pa.int32()),
+        "rank_min": nullable(ranking.rank_min, pa.int32()),
+        "rank_max": nullable(ranking.rank_max, pa.int32()),
+        "score": nullable(ranking.score, pa.float64()),
+        "best_other_score": nullable(other_score, pa.float64()),
+        "best_other_id": identities.ids_of(other_row),
+        "returned": pa.array(hits.returned, pa.int32()),
+        "hit_1": pa.array(hit_1),
+        "hit_10": pa.array((returned_rank >= 1) & (returned_rank <= 10))
+        if limit >= 10
+        else pa.nulls(len(ids), pa.bool_()),
+        "cause": diagnosis.cause,
+        "evidence": diagnosis.evidence,
+    }
+    table = as_schema(columns, schemas.SELF_RETRIEVAL).sort_by("probe_id")
+    probe_ids = columns["probe_id"]
+    tables = {
+        "self_retrieval": table,
+        "retrieved": retrieved_table(RUN, probe_ids, hits.rows, query_vectors, exact, identities),
+        "qrels": qrels_table(RUN, probe_ids, chunk_ids),
+    }
+    short = _short(hits.returned, limit, snapshot, identities)
+    summary = _summary(table, ranking.haystack, limit, short, diagnosis)
+    return StageResult(tables, summary, _findings(table, short, limit, settings))
+
+
+def search_in_blocks(snapshot: TableSnapshot, queries: np.ndarray, limit: int, progress: Progress) -> SearchHits:
+    """The application's search for many queries: rows (m, limit) padded with -1, returned (m,)."""
+    rows = np.full((len(queries), limit), -1, np.int64)
+    returned = np.zeros(len(queries), np.int64)
+    for start in range(0, len(queries), _SEARCH_BLOCK):
+        hits = snapshot.search(queries[start : start + _SEARCH_BLOCK], limit)
+        width = min(limit, hits.rows.shape[1])
+        rows[start : start + len(hits.rows), :width] = hits.rows[:, :width]
+        returned[start : start + len(hits.rows)] = hits.returned
+        progress("searching", start + len(hits.rows), len(queries))
+    return SearchHits(rows, returned)
+
+
+def _query_texts(
+    ids: list[str], missed: np.ndarray, own_texts: dict[str, str], rows: np.ndarray, snapshot: TableSnapshot
+) -> list[str | None]:
+    """Own text of the missed probes only: the store's, else the table's."""
+    texts: list[str | None] = [None] * len(ids)
+    for position in missed:
+        text = own_texts.get(ids[position])
+        if text is None and rows[position] >= 0:
+            text = snapshot.rows["text"][int(rows[position])].as_py()
+        texts[position] = text
+    return texts
+
+
+def _short(returned: np.ndarray, limit: int, snapshot: TableSnapshot, identities: Identities) -> int:
+    """Searches that answered with fewer ids than were asked for and could be had."""
+    available = len(np.unique(identities.codes[snapshot.searchable]))
+    return int(np.count_nonzero(returned < min(limit, available)))
+
+
+def _summary(table: pa.Table, haystack: int, limit: int, short: int, diagnosis: Diagnosis) -> dict[str, Any]:
+    rank_min = table["rank_min"].fill_null(0).to_numpy()
+    rank_max = table["rank_max"].fill_null(0).to_numpy()
+
+    def corpus(hits: np.ndarray) -> dict[str, Any]:
+        strata = table["stratum"].to_numpy(zero_copy_only=False)
+        return stratified(hits, strata, table["stratum_chunks"].to_numpy()).as_dict()
+
+    return {
+        "n": table.num_rows,
+        "haystack": haystack,
+        "self@1": corpus(booleans(table["hit_1"])),
+        "self@10": corpus(booleans(table["hit_10"])) if limit >= 10 else None,
+        "self@1_lenient": corpus(rank_min == 1),
+        "self@1_unique": corpus(rank_max == 1),
+        "short_results": short,
+        "causes": diagnosis.counts,
+        "misses": diagnosis.misses,
+    }
+
+
+def _findings(table: pa.Table, short: int, limit: int, settings: IndexAuditSettings) -> list[Finding]:
+    n = table.num_rows
+    findings = []
+    if short:
+        findings.append(
+            Finding(
+                "short_results",
+                "warning",
+                f"{short:,} of {n:,} searches answered with fewer than the {limit} chunks asked for, "
+                "although more could be found.",
+                "Filter before the search (prefilter: true), raise nprobes, or ask for more rows and cut afterwards.",
+                n_compared=n,
+                share=short / n,
+                evidence={"searches": n, "short": short, "limit": limit},
+                examples=_examples(table, lambda rows: rows["returned"].to_numpy() < limit),
+            )
+        )
+    below = _examples(
+        table, lambda rows: np.array([cause == "below_cutoff" for cause in rows["cause"].to_pylist()]), None
+    )
+    if below:
+        scores = [
+            s
+            for s, cause in zip(table["score"].to_pylist(), table["cause"].to_pylist(), strict=True)
+            if cause == "below_cutoff"
+        ]
+        findings.append(
+            Finding(
+                "below_cutoff",
+                "warning",
+                f"The cut-off min_score = {settings.index.search.min_score} drops {len(below):,} of {n:,} probes that "
+                "the search found by their own text.",
+                "Lower the cut-off, or set it from the scores of queries whose answers are known.",
+                n_compared=n,
+                share=len(below) / n,
+                evidence={
+                    name: float(np.quantile(scores, q)) for name, q in (("p5", 0.05), ("p50", 0.5), ("p95", 0.95))
+                },
+                examples=below,
+            )
+        )
+    return findings
+
+
+def _examples(table: pa.Table, mask: Any, limit: int | None = 5) -> list[str]:
+    return table.filter(pa.array(mask(table)))["chunk_id"].to_pylist()[:limit]

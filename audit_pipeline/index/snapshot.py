@@ -44,6 +44,7 @@ class SearchHits:
 
 
 SearchFunction = Callable[[np.ndarray, int], SearchHits]
+VariantFunction = Callable[[np.ndarray, int, str], SearchHits]
 
 
 @dataclass
@@ -53,7 +54,10 @@ class TableSnapshot:
     ``rows`` has the columns of ``schemas.CHUNKS`` that the table holds, always with chunk_id, text and batch;
     ``vectors`` is (n, d) float32 (a memory map where large), with unusable rows set to 0; ``vector_state`` is (n,)
     uint8 of the constants above. ``search`` is the application's search as declared in the settings:
-    search(queries (m, d) float32, limit) -> SearchHits.
+    search(queries (m, d) float32, limit) -> SearchHits. ``variant_search``(queries, limit, name) is the same with one
+    thing changed, by the names in ``index.search.VARIANTS``; None where there is no such search. ``passes_filter``
+    (n,) bool are the rows the declared filter lets through, None without a filter. ``absent`` names the fields of
+    ``config.CHUNK_COLUMNS`` that the table does not hold.
     """
 
     rows: pa.Table
@@ -62,6 +66,9 @@ class TableSnapshot:
     metric: str
     info: IndexInfo
     search: SearchFunction
+    variant_search: VariantFunction | None = None
+    passes_filter: np.ndarray | None = None
+    absent: tuple[str, ...] = ()
 
     @cached_property
     def searchable(self) -> np.ndarray:

@@ -7,9 +7,10 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
+from audit_pipeline.report.clusters_view import largest_clusters
+
 EXCERPT_CHARACTERS = 240
 MISSES_SHOWN_PER_CAUSE = 3
-CLUSTERS_SHOWN = 5
 
 
 def shown_misses(audit: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -24,21 +25,26 @@ def shown_misses(audit: Mapping[str, Any]) -> list[dict[str, Any]]:
     return shown
 
 
-def wanted_chunk_ids(audit: Mapping[str, Any]) -> list[str]:
-    """Ids of the chunks whose text the page can use: the example misses and the rows their evidence names."""
+def wanted_chunk_ids(audit: Mapping[str, Any], clusters: pa.Table | None = None) -> list[str]:
+    """Ids of the chunks whose text the page can use: example misses, the rows ahead of them, members of large clusters.
+
+    ``clusters`` is the table duplicate_clusters.
+    """
     wanted: dict[str, None] = {}
     for miss in shown_misses(audit):
         wanted[miss["chunk_id"]] = None
         rival = rival_of(miss)
         if rival is not None:
             wanted[rival] = None
+    for cluster in largest_clusters(clusters) if clusters is not None else []:
+        wanted.update(dict.fromkeys(member["chunk_id"] for member in cluster["members"]))
     return list(wanted)
 
 
 def rival_of(miss: Mapping[str, Any]) -> str | None:
     """The chunk that stood ahead of a missed answer, where the evidence names one."""
     evidence = miss["evidence"]
-    for key in ("winner", "winner_id", "ahead", "twin", "best_other_id", "chunk_id"):
+    for key in ("winner", "twins", "also_in"):
         value = evidence.get(key)
         if isinstance(value, list) and value:
             value = value[0]

@@ -1,16 +1,22 @@
-"""Renders audit.html, one self-contained file, from a finished audit. Wording is in wording.py, charts in charts.py."""
+"""Renders audit.html, one self-contained file, from a finished audit. What it says is chosen in view.py."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from audit_pipeline.report import wording
+from audit_pipeline.report import palette, wording
+from audit_pipeline.report.view import page_view
 
 
-def render_page(audit: Mapping[str, Any], texts: Mapping[str, str]) -> str:
-    """The page as HTML text; ``texts`` holds what may be shown of a chunk by its id."""
+def render_page(audit: Mapping[str, Any], texts: Mapping[str, str], clusters: Sequence[Mapping[str, Any]] = ()) -> str:
+    """The page as HTML text.
+
+    ``texts`` holds what may be shown of a chunk by its id, ``clusters`` the largest duplicate clusters. Every string
+    of the audit is escaped; only SVG drawn by this room and the styles are inserted as they are.
+    """
     from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
 
     environment = Environment(
         loader=PackageLoader("audit_pipeline.report", "."),
@@ -19,5 +25,21 @@ def render_page(audit: Mapping[str, Any], texts: Mapping[str, str]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"percent": wording.percent, "number": wording.number, "scope": wording.scope_words}
-    return environment.get_template("page.html.j2").render(audit=audit, texts=texts, words=wording)
+    environment.filters |= {
+        "percent": wording.percent,
+        "number": wording.number,
+        "scope": wording.scope_words,
+        "share": wording.share_words,
+        "interval": wording.interval,
+        "visible": wording.visible,
+    }
+    view = page_view(audit, texts, clusters)
+    view["charts"] = {
+        size: {name: Markup(svg) for name, svg in drawn.items()} for size, drawn in view["charts"].items()
+    }
+    return environment.get_template("page.html.j2").render(
+        **view,
+        light=palette.css_variables(0),
+        dark=palette.css_variables(1),
+        chart_colours=Markup(palette.css_chart_colours()),
+    )

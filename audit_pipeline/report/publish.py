@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from audit_pipeline.config import ReportSettings
 from audit_pipeline.report.audit_json import dump_audit, validate_audit
+from audit_pipeline.report.clusters_view import largest_clusters
 from audit_pipeline.report.excerpts import cut_excerpts
 from audit_pipeline.report.page import render_page
 from audit_pipeline.report.tables import conform_all
@@ -53,13 +54,14 @@ def publish(
     validate_audit(audit)
     conformed = conform_all(tables)
     texts = cut_excerpts(excerpts, settings.text)
+    page = render_page(audit, texts, largest_clusters(conformed["duplicate_clusters"]))
     report_dir.parent.mkdir(parents=True, exist_ok=True)
     made = Path(tempfile.mkdtemp(prefix=f".{report_dir.name}.new-", dir=report_dir.parent))
     try:
         # mkdtemp makes private folders; a report is as readable as any other file of the state folder.
         made.chmod(0o777 & ~_umask())
         (made / "audit.json").write_text(dump_audit(audit), encoding="utf-8")
-        (made / "audit.html").write_text(render_page(audit, texts), encoding="utf-8")
+        (made / "audit.html").write_text(page, encoding="utf-8")
         (made / "tables").mkdir()
         for name, table in conformed.items():
             pq.write_table(table, made / "tables" / f"{name}.parquet", compression="zstd")

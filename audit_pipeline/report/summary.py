@@ -7,16 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from audit_pipeline.report.wording import (
-    READINGS,
-    interval,
-    is_measured,
-    number,
-    percent,
-    scope_words,
-    share_words,
-    visible,
-)
+from audit_pipeline.report.finding_groups import FindingGroup, group_findings
+from audit_pipeline.report.wording import READINGS, REDUNDANCY, interval, is_measured, number, percent, visible
 
 LINES, COLUMNS = 24, 100
 _VERDICT_LINES = 4
@@ -31,13 +23,17 @@ def exit_code(audit: Mapping[str, Any]) -> int:
     return int(any(finding["severity"] == "error" for finding in audit["findings"]))
 
 
-def terminal_summary(audit: Mapping[str, Any], report_page: Path | str) -> str:
-    """The audit on at most 24 lines of 100 columns: reading, figures, findings, duplicates, where the report is."""
+def terminal_summary(audit: Mapping[str, Any], report: Path) -> str:
+    """The audit on at most 24 lines of 100 columns: reading, figures, findings, duplicates, where the report is.
+
+    ``report`` is the published folder or its page. Only a path longer than a line makes a longer line.
+    """
+    page = report if report.suffix == ".html" else report / "audit.html"
     head = [_clip(f"{audit['name']}: {READINGS[audit['verdict']['reading']][1]} ({audit['verdict']['reading']})")]
     head += _wrapped(audit["verdict"]["text"], _VERDICT_LINES)
     figures = _figure_lines(audit)
     tail = [_duplicates_line(audit), _encoded_line(audit)]
-    tail += [f"report  {report_page}", _EXIT_WORDS[exit_code(audit)]]
+    tail += [f"report  {page}", _EXIT_WORDS[exit_code(audit)]]
     room = LINES - len(head) - len(figures) - len(tail)
     return "\n".join([*head, *figures, *_finding_lines(audit["findings"], room), *map(_clip_unless_path, tail)]) + "\n"
 
@@ -64,25 +60,35 @@ def _figure(figure: Any) -> str:
 def _finding_lines(findings: list[Mapping[str, Any]], room: int) -> list[str]:
     counts = {severity: sum(f["severity"] == severity for f in findings) for severity in ("error", "warning", "info")}
     lines = [f"findings: {counts['error']} errors, {counts['warning']} warnings, {counts['info']} notes"]
-    # Two lines a finding; one line is kept for the count of those that found no room.
-    shown = findings[: max(0, (room - 1 - (2 * len(findings) > room - 1)) // 2)]
-    for finding in shown:
-        where = f"{scope_words(finding['scope'])}, {share_words(finding)}"
-        lines.append(_clip(f"  {finding['severity'].upper():<7} {finding['code']} ({where}): {finding['message']}"))
-        lines.append(_clip(f"          -> {finding['remedy']}"))
-    if len(findings) > len(shown):
-        lines.append(f"  ... and {len(findings) - len(shown)} more in the report")
+    groups = group_findings(findings)
+    for shown, group in enumerate(groups):
+        # A command that was cut cannot be run, so a finding stands whole or not at all; one line is kept for the rest.
+        whole = _finding(group) if shown else _finding(group)[: max(1, room - 2)]
+        if len(lines) + len(whole) + (shown + 1 < len(groups)) > room:
+            left = sum(len(hidden.findings) for hidden in groups[shown:])
+            return [*lines, f"  ... and {left} more in the report"]
+        lines += whole
     return lines
+
+
+def _finding(group: FindingGroup) -> list[str]:
+    head = f"{group.severity.upper():<7} {group.code}: {group.where} ({group.share}): {group.first['message']}"
+    return [
+        *textwrap.wrap(visible(head), COLUMNS, initial_indent="  ", subsequent_indent=" " * 10),
+        *textwrap.wrap(
+            visible(group.first["remedy"]), COLUMNS, initial_indent=" " * 7 + "-> ", subsequent_indent=" " * 10
+        ),
+    ]
 
 
 def _duplicates_line(audit: Mapping[str, Any]) -> str:
     found, row = audit["duplicates"]["redundancy"], audit["duplicates"]["recommended"]
-    kinds = ", ".join(f"{kind} {percent(found[kind])}" for kind in ("exact", "lexical", "embedding"))
+    kinds = ", ".join(f"{percent(found[kind])} {words}" for kind, words in REDUNDANCY.items())
     if row["threshold"] is None:
-        advice = "no duplicate threshold recommended"
+        advice = "no threshold recommended"
     else:
-        advice = f"duplicate threshold: cosine {row['threshold']:g}{' (provisional)' if row['provisional'] else ''}"
-    return f"redundant chunks: {kinds}; {advice}"
+        advice = f"threshold cosine {row['threshold']:g}{' (provisional)' if row['provisional'] else ''}"
+    return f"redundant: {kinds}; {advice}"
 
 
 def _encoded_line(audit: Mapping[str, Any]) -> str:

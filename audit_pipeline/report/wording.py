@@ -83,6 +83,28 @@ CODES: dict[str, str] = {
     "not_measured": "Not measured",
 }
 
+REDUNDANCY: dict[str, str] = {
+    "exact": "exact copies",
+    "lexical": "with edited copies",
+    "embedding": "with paraphrases",
+}
+
+ANSWERS: dict[str, str] = {
+    "healthy": "No sign of it in anything that was measured.",
+    "local_defect": "Partly: most documents are found, some cannot be found at all.",
+    "relationship": "For real queries, yes: the index finds its own documents, but queries miss what is there to find.",
+    "vectors_or_index": "Yes: documents do not even find themselves. No work on prompts or query wording will help.",
+    "twins": "No: what takes rank 1 from a document is a near-identical copy of it. That is redundancy, not a failure.",
+    "contradiction": "Cannot be said: real queries do well while documents do not find themselves. The sample or the "
+    "labels are wrong.",
+    "content": "The index is not: but its texts are too short, too repeated or cut off to be told apart by meaning, or "
+    "both sides are encoded wrongly alike.",
+    "not_measured": "The index itself is not. Whether real queries find their answers was not measured.",
+    "undecided": "Cannot be said yet: the sample is too small to decide.",
+}
+
+RUNS: dict[str, str] = {"self": "own text", "held_out": "held-out sentence", "labelled": "judged query"}
+
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 
 
@@ -102,6 +124,8 @@ def percent(value: float | None, digits: int = 1) -> str:
     """A share in per cent that never rounds to 0 or 100 unless it is."""
     if value is None:
         return "not measured"
+    if value in (0, 1):
+        return f"{100 * value:.0f} %"
     text = f"{100 * value:.{digits}f}"
     if value < 1 and float(text) == 100:
         return f">{100 - 10**-digits:.{digits}f} %"

@@ -1,0 +1,60 @@
+"""What the audit did not measure, and what its measurements cannot see, in plain words. Nothing is measured here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from audit_pipeline.proportions import smallest_visible_share
+from audit_pipeline.report.wording import is_measured, number, percent, scope_words
+
+
+def unmeasured(audit: Mapping[str, Any]) -> list[str]:
+    """One sentence for each thing that was not measured."""
+    lines = []
+    if not is_measured(audit["self_retrieval"]["self@1"]):
+        lines.append("Self-retrieval: no chunk was searched for by its own text.")
+    elif audit["self_retrieval"]["self@10"] is None:
+        lines.append("self@10: the application asks for fewer than 10 rows.")
+    if not is_measured(audit["held_out"]["heldout@10"]):
+        lines.append("Held-out retrieval: the ceiling that the content allows is unknown.")
+    if audit["labelled"] is None or not is_measured(audit["labelled"].get("labelled_success@10")):
+        lines.append("Labelled retrieval: whether real queries find their answers is unknown. Give labels.queries.")
+    if audit["observed"] is None:
+        lines.append("Observed queries: what the application really sends to the index was not seen.")
+    if not is_measured(audit["ann_recall"]["ann_recall@10"]):
+        lines.append("ann_recall: what the approximate index loses against an exact search is unknown.")
+    if audit["duplicates"]["recommended"]["provisional"]:
+        lines.append("Duplicate labels: the threshold rests on the similarity floor alone. Give labels.pairs.")
+    for finding in audit["findings"]:
+        if finding["code"] == "not_measured":
+            lines.append(f"{finding['message']} ({scope_words(finding['scope'])}) {finding['remedy']}")
+    return lines
+
+
+def blind_spots(audit: Mapping[str, Any]) -> list[str]:
+    """What the runs that were made cannot see."""
+    spots = [
+        "Self-retrieval cannot see what is equal on both sides: one prompt used for queries and passages alike, texts "
+        "cut off at the same place, or losses of a quantised index.",
+        "Held-out retrieval is scored exactly: it says what the content allows, nothing about the ANN index, and "
+        "nothing about the words real users choose.",
+    ]
+    if audit["labelled"] is not None:
+        spots.append(
+            "Labelled retrieval shows how much real queries find with the settings as declared. It does not show why, "
+            "nor what the application really sends."
+        )
+    n = audit["self_retrieval"]["n"]
+    visible = smallest_visible_share(n)
+    if visible is not None:
+        spots.append(
+            f"With {number(n)} probes a defect of under {percent(visible, 2)} of the chunks could have been missed "
+            "altogether (95 %). In one batch it takes 59 probes to see a defect of 5 %, so most batches are seen only "
+            "together with others."
+        )
+    spots.append(
+        "A duplicate threshold belongs to this model on this corpus: training for retrieval never compared passages "
+        "with passages."
+    )
+    return spots

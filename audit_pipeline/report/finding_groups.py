@@ -1,0 +1,56 @@
+"""Findings of one code shown as one: what is to blame stands once, its places beneath. No finding is made here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from audit_pipeline.findings import SEVERITY_ORDER
+from audit_pipeline.report.wording import CODES, scope_words, share_words
+
+
+@dataclass(frozen=True)
+class FindingGroup:
+    """All findings of one code and severity, the one that affects most first."""
+
+    code: str
+    severity: str
+    findings: list[Mapping[str, Any]]
+
+    @property
+    def title(self) -> str:
+        return CODES[self.code]
+
+    @property
+    def first(self) -> Mapping[str, Any]:
+        return self.findings[0]
+
+    @property
+    def where(self) -> str:
+        """The place of the first finding and how many more there are."""
+        more = len(self.findings) - 1
+        places = f" and {more} more place{'s' if more > 1 else ''}" if more else ""
+        return scope_words(self.first["scope"]) + places
+
+    @property
+    def share(self) -> str:
+        return share_words(self.first)
+
+
+def affected(finding: Mapping[str, Any]) -> float:
+    """Rows or probes a finding speaks of, as far as they are known."""
+    return (finding["share"] or 0.0) * finding["n_compared"]
+
+
+def group_findings(findings: Sequence[Mapping[str, Any]]) -> list[FindingGroup]:
+    """Groups ordered by severity, then by the rows they affect."""
+    grouped: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for finding in findings:
+        grouped.setdefault((finding["severity"], finding["code"]), []).append(finding)
+    groups = [
+        FindingGroup(code, severity, sorted(members, key=lambda finding: (-affected(finding), str(finding["scope"]))))
+        for (severity, code), members in grouped.items()
+    ]
+    order: Mapping[str, int] = {str(severity): place for severity, place in SEVERITY_ORDER.items()}
+    return sorted(groups, key=lambda group: (order[group.severity], -sum(map(affected, group.findings)), group.code))

@@ -1,0 +1,149 @@
+"""Everything the page shows, chosen and put into words before it is laid out. The template only lays out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from audit_pipeline.report import blind_spots, charts, duplicate_charts, strata_view
+from audit_pipeline.report.drawing import NARROW, WIDE, to_svg
+from audit_pipeline.report.excerpts import rival_of, shown_misses
+from audit_pipeline.report.finding_groups import group_findings
+from audit_pipeline.report.limits_view import headline_cards
+from audit_pipeline.report.summary import exit_code
+from audit_pipeline.report.wording import ANSWERS, CAUSES, READINGS, RUNS, number, percent, visible
+
+STEPS = 3
+ROLES_SHOWN = 40
+_VALUE_LENGTH = 160
+
+
+def page_view(
+    audit: Mapping[str, Any], texts: Mapping[str, str], clusters: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """The template's variables. Strings are unescaped: the template escapes all but the SVG of ``charts``."""
+    groups = group_findings(audit["findings"])
+    tone, headline = READINGS[audit["verdict"]["reading"]]
+    counts = {
+        severity: sum(f["severity"] == severity for f in audit["findings"]) for severity in ("error", "warning", "info")
+    }
+    return {
+        "audit": audit,
+        "tone": "bad" if counts["error"] and tone == "good" else tone,
+        "headline": headline,
+        "answer": ANSWERS[audit["verdict"]["reading"]],
+        "steps": [group for group in groups if group.severity != "info"][:STEPS],
+        "serious": counts["error"] + counts["warning"],
+        "counts": counts,
+        "exit_code": exit_code(audit),
+        "cards": headline_cards(audit),
+        "groups": groups,
+        "charts": page_charts(audit),
+        "causes": cause_rows(audit),
+        "misses": [_miss(miss, texts) for miss in shown_misses(audit)],
+        "text_hidden": audit["settings"]["report"]["text"] == "none",
+        "worst_batches": _worst_batches(audit),
+        "sweep": [_sweep_row(row) for row in audit["duplicates"]["sweep"]],
+        "clusters": clusters,
+        "cluster_texts": texts,
+        "unmeasured": blind_spots.unmeasured(audit),
+        "blind_spots": blind_spots.blind_spots(audit),
+        "roles": audit["roles"][:ROLES_SHOWN],
+        "settings_text": json.dumps(audit["settings"], indent=2, ensure_ascii=False),
+        "plan_text": json.dumps(audit["index"]["plan"], indent=2, ensure_ascii=False),
+        "timings": sorted(audit["timings"].items(), key=lambda item: -item[1]),
+        "total_seconds": sum(audit["timings"].values()),
+    }
+
+
+def page_charts(audit: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """Each chart as SVG for wide and narrow windows; one that would be empty is left out."""
+    return {"wide": _drawn(audit, WIDE, "w"), "narrow": _drawn(audit, NARROW, "n")}
+
+
+def cause_rows(audit: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Causes that occurred, the most frequent first, with their counts by run and what they mean."""
+    names = {cause for counts in audit["causes"].values() for cause, count in counts.items() if count}
+    rows = [
+        {"cause": cause, "meaning": CAUSES[cause], **{run: audit["causes"][run].get(cause, 0) for run in RUNS}}
+        for cause in names
+    ]
+    return sorted(rows, key=lambda row: (-sum(row[run] for run in RUNS), row["cause"]))
+
+
+def _drawn(audit: Mapping[str, Any], width: int, prefix: str) -> dict[str, str]:
+    own, limits, duplicates = audit["self_retrieval"], audit["settings"]["limits"], audit["duplicates"]
+    limit = limits["self_at_1"]
+    drawn: dict[str, Any] = {}
+    rows = charts.headline_rows(audit)
+    if rows:
+        drawn["figures"] = charts.figures_chart(rows, width)
+    sources = strata_view.worst_first(strata_view.cells_of(own["by_source"], ("source",), "self@1"))
+    if sources:
+        drawn["sources"] = charts.cells_chart(sources, limit, width, "self@1 in %")
+    days = strata_view.cells_of(own["by_ingestion_date"], ("ingestion_date",), "self@1")
+    if days:
+        periods, _ = strata_view.pooled(days, 40 if width == WIDE else strata_view.MAX_PERIODS)
+        drawn["dates"] = charts.timeline_chart(periods, limit, width, "self@1 in %")
+    bands = strata_view.cells_of(own["by_length_band"], ("length_band",), "self@1")
+    if bands:
+        drawn["lengths"] = charts.cells_chart(bands, limit, width, "self@1 in %, by tokens of the chunk")
+    grid = strata_view.grid_of(own["by_batch"], "self@1", 24 if width == WIDE else 12, strata_view.MAX_ROWS)
+    if len(grid.sources) > 1 and len(grid.periods) > 1:
+        drawn["grid"] = charts.grid_chart(grid, limit, width)
+    if any(count for counts in audit["causes"].values() for count in counts.values()):
+        drawn["causes"] = charts.causes_chart(audit["causes"], width)
+    recommended = duplicates["recommended"]["threshold"]
+    if duplicates["floor"]["n"]:
+        drawn["floor"] = duplicate_charts.floor_chart(duplicates["floor"], duplicates["sweep"], recommended, width)
+    if any(row["flagged_per_10k_candidates"] is not None for row in duplicates["sweep"]):
+        drawn["sweep"] = duplicate_charts.sweep_chart(duplicates["sweep"], recommended, width)
+    return {name: to_svg(chart, f"{prefix}-{name}") for name, chart in drawn.items()}
+
+
+def _worst_batches(audit: Mapping[str, Any]) -> list[strata_view.Cell]:
+    limit = audit["settings"]["limits"]["self_at_1"]
+    cells = strata_view.cells_of(audit["self_retrieval"]["by_batch"], ("source", "ingestion_date"), "self@1")
+    return [cell for cell in strata_view.worst_first(cells, 8) if cell.state(limit) != strata_view.FINE]
+
+
+def _miss(miss: Mapping[str, Any], texts: Mapping[str, str]) -> dict[str, Any]:
+    rival = rival_of(miss)
+    shown = {key: _short(value) for key, value in miss["evidence"].items()}
+    return {
+        **miss,
+        "run_words": RUNS[miss["run"]],
+        "meaning": CAUSES[miss["cause"]],
+        "evidence": shown,
+        "rival": rival,
+        "text": texts.get(miss["chunk_id"]),
+        "rival_text": texts.get(rival) if rival else None,
+    }
+
+
+def _short(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = visible(text)
+    return text if len(text) <= _VALUE_LENGTH else text[:_VALUE_LENGTH] + " …"
+
+
+def _sweep_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    shown = {key: duplicate_charts.share_of(row, key) for key in ("precision", "recall_scored", "recall_pipeline")}
+    labelled = row["tp"] + row["fp"] + row["fn"] > 0
+    return {
+        "threshold": f"{row['threshold']:g}",
+        "recommended": row["recommended"],
+        "precision": _with_interval(shown["precision"]),
+        "precision_n": row["tp"] + row["fp"] if labelled else 0,
+        "recall": _with_interval(shown["recall_pipeline"]),
+        "recall_n": row["tp"] + row["fn"] if labelled else 0,
+        "flagged": number(row["flagged"]),
+        "per_10k": number(row["flagged_per_10k_candidates"]),
+        "random": "-" if row.get("random_share") is None else percent(row["random_share"], 3),
+        "exchange": "-" if row.get("exchange") is None else f"{row['exchange']:.2f}",
+    }
+
+
+def _with_interval(share: Mapping[str, float] | None) -> str:
+    return "-" if share is None else f"{share['value']:.1f} % ({share['low']:.0f} to {share['high']:.0f})"

@@ -188,6 +188,20 @@ CANDIDATE_PAIRS = pa.schema(
     ]
 )
 
+NEIGHBOUR_PAIRS = pa.schema(  # working table of the neighbour lane
+    [
+        pa.field("chunk_id_a", pa.string(), nullable=False),  # a < b
+        pa.field("chunk_id_b", pa.string(), nullable=False),
+    ]
+)
+
+NEIGHBOUR_REACH = pa.schema(  # working table: a row per representative that was looked up
+    [
+        pa.field("chunk_id", pa.string(), nullable=False),
+        pa.field("last_cosine", pa.float64()),  # of the last neighbour kept; null where there are fewer than asked for
+    ]
+)
+
 SIMILARITY_FLOOR = pa.schema(
     [
         pa.field("scope", pa.string(), nullable=False),  # all | across_sources | "<source> x <source>"

@@ -1,0 +1,91 @@
+"""Groups of chunks with the same normalised text, and the one representative that goes on to the other lanes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from audit_pipeline.config import DuplicateSettings
+from audit_pipeline.duplicates.rows import Nodes
+from audit_pipeline.duplicates.shingles import NO_SIGNATURE
+from audit_pipeline.duplicates.signatures import (
+    check_same_scheme,
+    compute_signatures,
+    scheme_of_settings,
+    scheme_of_table,
+)
+
+
+@dataclass(frozen=True)
+class ExactGroups:
+    """Exact groups over n nodes.
+
+    ``representative`` (n,) is the node that stands for each node's text (itself where the text is unique), -1 where
+    a text has no words and takes part in no lane. ``signatures`` is aligned with the nodes.
+    """
+
+    representative: np.ndarray
+    signatures: pa.Table
+    groups: int
+    redundant_rows: int
+    implied_pairs: int
+
+    @property
+    def representatives(self) -> np.ndarray:
+        """Nodes that stand for a text, ascending."""
+        return np.flatnonzero(self.representative == np.arange(len(self.representative)))
+
+    def star(self) -> tuple[np.ndarray, np.ndarray]:
+        """Pairs (a < b) of each representative with its copies: enough to tie the group, never k^2 pairs."""
+        member = np.flatnonzero(
+            (self.representative >= 0) & (self.representative != np.arange(len(self.representative)))
+        )
+        centre = self.representative[member]
+        return np.minimum(member, centre), np.maximum(member, centre)
+
+
+def group_exact(nodes: Nodes, signatures: pa.Table, settings: DuplicateSettings) -> ExactGroups:
+    """Exact groups of the nodes by the hash of their normalised text.
+
+    The representative is the earliest row (ingestion date, chunk id) among those with a usable vector, so that a
+    group with one broken vector still has a place in the neighbour lane. Rows that no batch signed (orphans of a
+    managed table) are signed here. Raises AuditInputError where the signatures were made otherwise.
+    """
+    aligned = _align(nodes, signatures, settings)
+    encoded = pa.concat_arrays(aligned["normalised_sha256"].chunks or [pa.array([], type=pa.string())])
+    codes = encoded.dictionary_encode().indices.to_numpy(zero_copy_only=False)
+    status = aligned["status"].to_numpy(zero_copy_only=False)
+    taking_part = np.flatnonzero(status != NO_SIGNATURE)
+    order = taking_part[np.lexsort((nodes.seniority[taking_part], ~nodes.usable[taking_part], codes[taking_part]))]
+    starts = np.ones(len(order), dtype=bool)
+    starts[1:] = codes[order][1:] != codes[order][:-1]
+    sizes = np.diff(np.append(np.flatnonzero(starts), len(order)))
+    representative = np.full(len(nodes), -1, dtype=np.int64)
+    representative[order] = np.repeat(order[starts], sizes)
+    return ExactGroups(
+        representative=representative,
+        signatures=aligned,
+        groups=int(np.count_nonzero(sizes > 1)),
+        redundant_rows=int((sizes - 1).sum()),
+        implied_pairs=int((sizes * (sizes - 1) // 2).sum()),
+    )
+
+
+def _align(nodes: Nodes, signatures: pa.Table, settings: DuplicateSettings) -> pa.Table:
+    """One signature row per node."""
+    if len(signatures):
+        stored = scheme_of_table(signatures, "minhash_signatures")
+        check_same_scheme(stored, scheme_of_settings(settings), "minhash_signatures", "these settings")
+    place = nodes.node_of(signatures["chunk_id"])
+    where = np.full(len(nodes), -1, dtype=np.int64)
+    known = place >= 0
+    where[place[known]] = np.flatnonzero(known)
+    unsigned = np.flatnonzero(where < 0)
+    if len(unsigned):
+        text = pa.array(nodes.texts(unsigned), type=pa.string())
+        extra = compute_signatures(pa.table({"chunk_id": nodes.ids(unsigned), "text": text}), settings)
+        where[unsigned] = len(signatures) + np.arange(len(unsigned))
+        signatures = pa.concat_tables([signatures.replace_schema_metadata(None), extra.replace_schema_metadata(None)])
+    return signatures.take(pa.array(where, type=pa.int64()))

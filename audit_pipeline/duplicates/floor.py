@@ -1,0 +1,100 @@
+"""Cosine of random pairs: what unrelated texts score under this model. No threshold is chosen here."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from audit_pipeline import schemas
+from audit_pipeline.duplicates.rows import Nodes
+
+ALL, ACROSS = "all", "across_sources"
+QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
+TOLERANCE = 1e-6
+_SEED = 0
+_LEAST_FOR_SOURCES = 1000
+
+
+def share_name(threshold: float) -> str:
+    """Name of the statistic "share of random pairs at or above the threshold"."""
+    return f"share>={threshold:.4g}"
+
+
+def random_pairs(nodes: np.ndarray, pairs: int, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """``pairs`` random pairs of different nodes, uniformly; every pair once where there are no more than that."""
+    n = len(nodes)
+    if n * (n - 1) // 2 <= pairs:
+        a, b = np.triu_indices(n, 1)
+    else:
+        a = generator.integers(0, n, pairs)
+        b = generator.integers(0, n - 1, pairs)
+        b += b >= a
+    return nodes[a], nodes[b]
+
+
+def random_pairs_across(
+    nodes: np.ndarray, group: np.ndarray, pairs: int, generator: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """``pairs`` random pairs of nodes of different groups, uniformly over all such pairs; none with one group.
+
+    The first node is drawn in proportion to the partners it has, the second uniformly among these.
+    """
+    order = np.argsort(group, kind="stable")
+    nodes, group = nodes[order], group[order]
+    _, start, size = np.unique(group, return_index=True, return_counts=True)
+    if len(size) < 2:
+        return nodes[:0], nodes[:0]
+    partners = len(nodes) - size
+    chosen = generator.choice(len(size), size=pairs, p=size * partners / (size * partners).sum())
+    a = start[chosen] + generator.integers(0, size[chosen])
+    b = generator.integers(0, partners[chosen])
+    b += np.where(b >= start[chosen], size[chosen], 0)
+    return nodes[a], nodes[b]
+
+
+def measure_floor(nodes: Nodes, pairs: int, thresholds: list[float]) -> pa.Table:
+    """Statistics of the cosine of random pairs of rows with usable vectors (schemas.SIMILARITY_FLOOR).
+
+    Scopes: all rows; pairs of different sources; and each pair of sources that at least 1,000 of the random pairs fall
+    on. Pairs of different roles are left out. No usable pair gives no rows. Deterministic: the draw has a fixed seed
+    and runs over the rows in id order.
+    """
+    generator = np.random.default_rng(_SEED)
+    usable = np.flatnonzero(nodes.usable)
+    rows: list[tuple[str, str, float, int]] = []
+    a, b = random_pairs(usable, pairs, generator)
+    cosine = nodes.cosines(a, b)
+    known = ~np.isnan(cosine)
+    a, b, cosine = a[known], b[known], cosine[known]
+    rows += _statistics(ALL, cosine, thresholds)
+    across_a, across_b = random_pairs_across(usable, nodes.source[usable], pairs, generator)
+    across = nodes.cosines(across_a, across_b)
+    rows += _statistics(ACROSS, across[~np.isnan(across)], thresholds)
+    low, high = np.minimum(nodes.source[a], nodes.source[b]), np.maximum(nodes.source[a], nodes.source[b])
+    cells, cell_of, sizes = np.unique(np.stack((low, high), axis=1), axis=0, return_inverse=True, return_counts=True)
+    if len(cells) > 1:
+        for number in np.flatnonzero(sizes >= _LEAST_FOR_SOURCES):
+            name = " x ".join(nodes.source_name(int(code)) for code in cells[number])
+            rows += _statistics(name, cosine[cell_of.reshape(-1) == number], thresholds)
+    return pa.Table.from_pylist(
+        [dict(zip(schemas.SIMILARITY_FLOOR.names, row, strict=True)) for row in rows], schema=schemas.SIMILARITY_FLOOR
+    )
+
+
+def statistic(floor: pa.Table, scope: str, name: str) -> float | None:
+    """One value of the floor table, None where it was not measured."""
+    for row in floor.to_pylist():
+        if row["scope"] == scope and row["statistic"] == name:
+            return float(row["value"])
+    return None
+
+
+def _statistics(scope: str, cosine: np.ndarray, thresholds: list[float]) -> list[tuple[str, str, float, int]]:
+    n = len(cosine)
+    if n == 0:
+        return []
+    values = {"mean": float(cosine.mean())}
+    values |= {name: float(np.quantile(cosine, share)) for name, share in QUANTILES.items()}
+    values["max"] = float(cosine.max())
+    values |= {share_name(t): float(np.mean(cosine >= t - TOLERANCE)) for t in thresholds}
+    return [(scope, name, value, n) for name, value in values.items()]

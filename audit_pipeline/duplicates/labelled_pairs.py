@@ -1,0 +1,153 @@
+"""Pairs that the team has judged: reading the file and leaving out what cannot be used, with counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from audit_pipeline.corpus.text import sha256_hex
+from audit_pipeline.duplicates.rows import Nodes
+from audit_pipeline.errors import AuditInputError
+
+REQUIRED = ("chunk_id_a", "chunk_id_b", "duplicate", "origin")
+OPTIONAL = ("text_sha256_a", "text_sha256_b", "labeller", "band")
+CORPUS, CONSTRUCTED = "corpus", "constructed"
+_TRUE, _FALSE = {"true", "1", "1.0", "yes"}, {"false", "0", "0.0", "no"}
+
+
+@dataclass(frozen=True)
+class LabelledPairs:
+    """Usable labelled pairs as nodes a < b, each pair once, sorted; ``invalid`` counts the others by reason."""
+
+    a: np.ndarray
+    b: np.ndarray
+    duplicate: np.ndarray  # (n,) bool
+    corpus: np.ndarray  # (n,) bool: the origin is the corpus, not a construction
+    band: list[str | None]
+    invalid: dict[str, int]
+
+    def __len__(self) -> int:
+        return len(self.a)
+
+    def where(self, kept: np.ndarray) -> LabelledPairs:
+        """The pairs for which ``kept`` (n,) bool holds; the counts of invalid ones stay."""
+        band = [band for band, keep in zip(self.band, kept.tolist(), strict=True) if keep]
+        return LabelledPairs(self.a[kept], self.b[kept], self.duplicate[kept], self.corpus[kept], band, self.invalid)
+
+
+def no_labels() -> LabelledPairs:
+    """The labels of a team that has none."""
+    nodes, flags = np.empty(0, dtype=np.int64), np.empty(0, dtype=bool)
+    return LabelledPairs(nodes, nodes, flags, flags, [], {})
+
+
+def read_labelled_pairs(path: Path) -> pa.Table:
+    """The labels file as strings: columns of REQUIRED and those of OPTIONAL that it has. Raises AuditInputError."""
+    readers = {".parquet": _read_parquet, ".csv": _read_csv, ".jsonl": _read_jsonl}
+    if path.suffix not in readers:
+        raise AuditInputError(f"labels.pairs: {path} is neither .parquet, .csv nor .jsonl: convert it to one of them")
+    try:
+        table = readers[path.suffix](path)
+    except (OSError, pa.ArrowInvalid) as error:
+        reason = str(error).splitlines()[0]
+        raise AuditInputError(f"labels.pairs: {path} cannot be read ({reason}): check the path and the file") from error
+    lacking = [name for name in REQUIRED if name not in table.column_names]
+    if lacking:
+        raise AuditInputError(
+            f"labels.pairs: {path} has no column {lacking[0]!r}; its columns are {', '.join(table.column_names)}, "
+            f"needed are {', '.join(REQUIRED)}: add or rename it"
+        )
+    names = [name for name in (*REQUIRED, *OPTIONAL) if name in table.column_names]
+    try:
+        return pa.table({name: pc.cast(table[name], pa.string()) for name in names})
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise AuditInputError(f"labels.pairs: {path}: a column cannot be read as text ({error}): flatten it") from error
+
+
+def validate_labelled_pairs(labels: pa.Table, nodes: Nodes) -> LabelledPairs:
+    """Usable pairs of a labels table (read_labelled_pairs).
+
+    Left out and counted: unknown_id, same_id, bad_value (duplicate or origin), text_changed (a recorded hash is no
+    longer that of the text), no_cosine (no usable vector, or two roles), contradictory (one pair in both classes: all
+    its rows). The same judgement twice counts once.
+    """
+    duplicate = _booleans(labels["duplicate"])
+    origin = np.array([(value or "").strip().lower() for value in labels["origin"].to_pylist()], dtype=object)
+    ids = [pc.fill_null(labels[name], "") for name in ("chunk_id_a", "chunk_id_b")]
+    left, right = (nodes.node_of(column) for column in ids)
+    same = pc.equal(ids[0], ids[1]).to_numpy()
+    a, b = np.minimum(left, right), np.maximum(left, right)
+    reason = np.full(len(labels), "", dtype=object)
+
+    def reject(name: str, rows: np.ndarray) -> None:
+        reason[rows & (reason == "")] = name
+
+    reject("bad_value", (duplicate < 0) | ~np.isin(origin, (CORPUS, CONSTRUCTED)))
+    reject("unknown_id", (left < 0) | (right < 0))
+    reject("same_id", same)
+    reject(
+        "text_changed", _changed(labels, "text_sha256_a", left, nodes) | _changed(labels, "text_sha256_b", right, nodes)
+    )
+    open_rows = np.flatnonzero(reason == "")
+    no_cosine = np.zeros(len(labels), dtype=bool)
+    no_cosine[open_rows] = np.isnan(nodes.cosines(a[open_rows], b[open_rows]))
+    reject("no_cosine", no_cosine)
+    open_rows = np.flatnonzero(reason == "")
+    code = a[open_rows] * max(len(nodes), 1) + b[open_rows]
+    _, first, place = np.unique(code, return_index=True, return_inverse=True)
+    positive = np.bincount(place, weights=duplicate[open_rows], minlength=len(first))
+    contradictory = (positive > 0) & (positive < np.bincount(place, minlength=len(first)))
+    reason[open_rows[contradictory[place]]] = "contradictory"
+    kept = open_rows[first[~contradictory]]
+    band = labels["band"].to_pylist() if "band" in labels.column_names else [None] * len(labels)
+    names, counts = np.unique([name for name in reason if name], return_counts=True)
+    return LabelledPairs(
+        a=a[kept],
+        b=b[kept],
+        duplicate=duplicate[kept] > 0,
+        corpus=origin[kept] == CORPUS,
+        band=[band[row] for row in kept.tolist()],
+        invalid={str(name): int(count) for name, count in zip(names, counts, strict=True)},
+    )
+
+
+def _booleans(column: pa.ChunkedArray) -> np.ndarray:
+    """1 true, 0 false, -1 neither."""
+    values = [(value or "").strip().lower() for value in column.to_pylist()]
+    return np.array([1 if value in _TRUE else 0 if value in _FALSE else -1 for value in values], dtype=np.int64)
+
+
+def _changed(labels: pa.Table, column: str, node: np.ndarray, nodes: Nodes) -> np.ndarray:
+    changed = np.zeros(len(labels), dtype=bool)
+    if column not in labels.column_names:
+        return changed
+    recorded = np.array(labels[column].fill_null("").to_pylist(), dtype=object)
+    rows = np.flatnonzero((node >= 0) & (recorded != ""))
+    now = sha256_hex(pa.array(nodes.texts(node[rows]), type=pa.string())).to_pylist()
+    changed[rows] = [one != other for one, other in zip(now, recorded[rows], strict=True)]
+    return changed
+
+
+def _read_parquet(path: Path) -> pa.Table:
+    import pyarrow.parquet as pq
+
+    return pq.read_table(path)
+
+
+def _read_csv(path: Path) -> pa.Table:
+    import pyarrow.csv as pacsv
+
+    with path.open(encoding="utf-8") as file:
+        names = file.readline().strip().lstrip("\ufeff").split(",")
+    kinds = {name.strip('"'): pa.string() for name in names}
+    return pacsv.read_csv(path, convert_options=pacsv.ConvertOptions(column_types=kinds, strings_can_be_null=True))
+
+
+def _read_jsonl(path: Path) -> pa.Table:
+    import pyarrow.json as pajson
+
+    return pajson.read_json(path)

@@ -1,0 +1,147 @@
+"""Nearest distinct texts of every representative by cosine of stored vectors. What a pair means is judged elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from audit_pipeline.errors import AuditInputError
+from audit_pipeline.results import Progress, no_progress
+
+EXACT_SCAN_LIMIT = 100_000
+EXACT_SCAN, PRIVATE_INDEX = "exact_scan", "private_index"
+_SCORES_PER_BLOCK = 48_000_000
+_SPARE = 12  # float32 scores may order near-ties wrongly: so many more are rescored in float64
+_INDEX_BATCH = 1000
+_INDEX_EF = 128
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """(q, k) rows of the matrix in falling cosine, ties by row, -1 where there are fewer; cosines in float64, NaN."""
+
+    rows: np.ndarray
+    cosines: np.ndarray
+
+
+def exact_neighbours(unit: np.ndarray, queries: np.ndarray, k: int, progress: Progress = no_progress) -> Neighbours:
+    """The k nearest other rows of the rows ``queries``, by scanning all of ``unit`` (m, d) float32 of norm 1.
+
+    Blocks of float32 matrix products, the best of each rescored in float64. Time grows with m x len(queries).
+    """
+    import torch
+
+    m = len(unit)
+    matrix = torch.from_numpy(np.ascontiguousarray(unit))
+    width = min(k + _SPARE, m - 1)
+    result = _empty(len(queries), k)
+    if width < 1:
+        return result
+    block = max(1, _SCORES_PER_BLOCK // m)
+    for start in range(0, len(queries), block):
+        part = queries[start : start + block]
+        index = torch.from_numpy(part)
+        scores = matrix[index] @ matrix.T
+        scores[torch.arange(len(part)), index] = -2.0
+        found = torch.topk(scores, width, dim=1, sorted=False).indices.numpy()
+        _rescore(unit, part, found, result, start)
+        progress("nearest neighbours", min(start + block, len(queries)), len(queries))
+    return result
+
+
+def index_neighbours(
+    unit: np.ndarray, queries: np.ndarray, k: int, folder: Path, progress: Progress = no_progress
+) -> Neighbours:
+    """The k nearest other rows of the rows ``queries`` from a private LanceDB index (IVF_HNSW_SQ) built in ``folder``.
+
+    The index only proposes; cosines are float64 from ``unit``. Its recall has to be measured against a scan.
+    """
+    import lancedb
+
+    m, dimension = unit.shape
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(unit.reshape(-1)), dimension)
+    table: Any = lancedb.connect(str(folder)).create_table(
+        "neighbours", pa.table({"row": pa.array(np.arange(m)), "vector": vectors}), mode="overwrite"
+    )
+    table.create_index(metric="cosine", vector_column_name="vector", index_type="IVF_HNSW_SQ")
+    width = k + _SPARE + 1
+    result = _empty(len(queries), k)
+    for start in range(0, len(queries), _INDEX_BATCH):
+        part = queries[start : start + _INDEX_BATCH]
+        answer = (
+            table.search(list(unit[part]))
+            .distance_type("cosine")
+            .ef(_INDEX_EF)
+            .limit(width)
+            .select(["row", "_distance"])
+            .to_arrow()
+        )
+        query = answer["query_index"].to_numpy().astype(np.int64)
+        order = np.argsort(query, kind="stable")
+        query, row = query[order], answer["row"].to_numpy()[order]
+        place = np.arange(len(query)) - np.searchsorted(query, query)
+        found = np.full((len(part), width), -1, dtype=np.int64)
+        found[query, place] = row
+        found[found == part[:, None]] = -1
+        _rescore(unit, part, found, result, start)
+        progress("nearest neighbours", min(start + _INDEX_BATCH, len(queries)), len(queries))
+    return result
+
+
+def find_neighbours(
+    unit: np.ndarray, k: int, folder: Path | None, progress: Progress = no_progress
+) -> tuple[Neighbours, str]:
+    """The k nearest other rows of every row, and the method: a scan up to 100,000 rows, a private index above.
+
+    ``folder`` is where the private index goes. Raises AuditInputError where one is needed and there is no folder.
+    """
+    queries = np.arange(len(unit))
+    if len(unit) <= EXACT_SCAN_LIMIT:
+        return exact_neighbours(unit, queries, k, progress), EXACT_SCAN
+    if folder is None:
+        raise AuditInputError(
+            f"{len(unit)} distinct texts need a private index for the neighbour lane: give it a working folder"
+        )
+    return index_neighbours(unit, queries, k, folder, progress), PRIVATE_INDEX
+
+
+def sample_recall(unit: np.ndarray, neighbours: Neighbours, k: int, sample: int) -> np.ndarray:
+    """Share of the exact top k that each of ``sample`` evenly spread rows has in ``neighbours``, by score.
+
+    A neighbour counts where its cosine reaches the k-th best exact one within 1e-6, so ties are no losses.
+    """
+    queries = np.unique(np.linspace(0, len(unit) - 1, min(sample, len(unit))).astype(np.int64))
+    exact = exact_neighbours(unit, queries, k)
+    wanted = np.count_nonzero(exact.rows >= 0, axis=1)
+    queries, exact_cosines, wanted = queries[wanted > 0], exact.cosines[wanted > 0], wanted[wanted > 0]
+    if not len(queries):
+        return np.empty(0)
+    kth = exact_cosines[np.arange(len(queries)), wanted - 1]
+    with np.errstate(invalid="ignore"):
+        reached = neighbours.cosines[queries] >= kth[:, None] - 1e-6
+    return np.minimum(np.count_nonzero(reached, axis=1), wanted) / wanted
+
+
+def _empty(queries: int, k: int) -> Neighbours:
+    return Neighbours(np.full((queries, k), -1, dtype=np.int64), np.full((queries, k), np.nan))
+
+
+def _rescore(unit: np.ndarray, queries: np.ndarray, found: np.ndarray, result: Neighbours, start: int) -> None:
+    """Writes the best of the rows ``found`` (q, width; -1 for none) of each query into ``result`` from ``start``."""
+    k = result.rows.shape[1]
+    for low in range(0, len(queries), 512):
+        rows = found[low : low + 512]
+        left = unit[queries[low : low + 512]].astype(np.float64)
+        cosines = np.einsum("qd,qwd->qw", left, unit[np.maximum(rows, 0)].astype(np.float64))
+        cosines[rows < 0] = -np.inf
+        # Rounded for the order only: rows that tie within 1e-7 stand in row order on every machine.
+        order = np.lexsort((rows, -np.round(cosines, 7)), axis=1)[:, :k]
+        best = np.take_along_axis(rows, order, axis=1)
+        scores = np.take_along_axis(cosines, order, axis=1)
+        target = slice(start + low, start + low + len(rows))
+        result.rows[target, : best.shape[1]] = np.where(np.isneginf(scores), -1, best)
+        result.cosines[target, : best.shape[1]] = np.where(np.isneginf(scores), np.nan, scores)

@@ -1,0 +1,97 @@
+"""Candidate pairs as arrays of nodes and as the Arrow table of the contract. Finding pairs is the lanes' affair."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from audit_pipeline import schemas
+from audit_pipeline.duplicates.rows import Nodes
+
+EXACT, MINHASH, NEIGHBOUR = "exact", "minhash", "neighbour"
+LANES = (EXACT, MINHASH, NEIGHBOUR)
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """n pairs of nodes a < b, sorted by (a, b), each once; floats are NaN and ``shared_bands`` is -1 where unknown."""
+
+    a: np.ndarray
+    b: np.ndarray
+    lanes: np.ndarray  # (n, 3) bool in the order of LANES
+    jaccard: np.ndarray
+    containment: np.ndarray
+    cosine: np.ndarray
+    shared_bands: np.ndarray
+    verified: np.ndarray
+    window: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.a)
+
+    def in_lane(self, lane: str) -> np.ndarray:
+        return self.lanes[:, LANES.index(lane)]
+
+
+def union(nodes: int, *lanes: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Sorted distinct pairs of several lists of pairs, and (n, lists) bool which list holds each."""
+    codes = [a.astype(np.int64) * max(nodes, 1) + b for a, b in lanes]
+    every = np.unique(np.concatenate(codes))
+    member = np.zeros((len(every), len(codes)), dtype=bool)
+    for column, code in enumerate(codes):
+        member[np.searchsorted(every, code), column] = True
+    return every // max(nodes, 1), every % max(nodes, 1), member
+
+
+def to_table(nodes: Nodes, pairs: Pairs) -> pa.Table:
+    """The pairs as schemas.CANDIDATE_PAIRS; node order is id order, so the table is sorted by its ids."""
+    return pa.Table.from_arrays(
+        [
+            nodes.ids(pairs.a),
+            nodes.ids(pairs.b),
+            _lane_lists(pairs.lanes),
+            pa.array(pairs.jaccard, from_pandas=True),
+            pa.array(pairs.containment, from_pandas=True),
+            pa.array(pairs.cosine, from_pandas=True),
+            pa.array(pairs.shared_bands, type=pa.int32(), mask=pairs.shared_bands < 0),
+            pa.array(pairs.verified),
+            pa.array(pairs.window),
+        ],
+        schema=schemas.CANDIDATE_PAIRS,
+    )
+
+
+def from_table(nodes: Nodes, table: pa.Table) -> Pairs:
+    """Pairs of a candidate table whose ids the nodes know, in the table's order."""
+    table = table.combine_chunks()
+    lanes = np.zeros((len(table), len(LANES)), dtype=bool)
+    if len(table):
+        column = table["lanes"].combine_chunks()
+        parents = pc.list_parent_indices(column).to_numpy()
+        values = pc.index_in(column.flatten(), value_set=pa.array(LANES)).to_numpy(zero_copy_only=False)
+        lanes[parents, values] = True
+
+    def floats(name: str) -> np.ndarray:
+        return table[name].to_numpy().astype(np.float64)
+
+    return Pairs(
+        a=nodes.node_of(table["chunk_id_a"]),
+        b=nodes.node_of(table["chunk_id_b"]),
+        lanes=lanes,
+        jaccard=floats("jaccard"),
+        containment=floats("containment"),
+        cosine=floats("cosine"),
+        shared_bands=table["shared_bands"].fill_null(-1).to_numpy(),
+        verified=table["verified"].to_numpy(),
+        window=table["window"].to_numpy(),
+    )
+
+
+def _lane_lists(lanes: np.ndarray) -> pa.Array:
+    offsets = np.zeros(len(lanes) + 1, dtype=np.int32)
+    np.cumsum(lanes.sum(axis=1), out=offsets[1:])
+    names = pa.array(LANES).take(pa.array(np.nonzero(lanes)[1], type=pa.int64()))
+    return pa.ListArray.from_arrays(pa.array(offsets), names)

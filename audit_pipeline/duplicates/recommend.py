@@ -1,0 +1,162 @@
+"""Exchange rates between the rows of a sweep, the recommended row, and how sure it is. Counting pairs is elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+LEAST_LABELS = 30
+LEAST_AUC = 0.75
+DRAWS = 2000
+_EQUAL = 1e-9
+_DRAWS_PER_BLOCK = 100
+
+
+@dataclass(frozen=True)
+class Step:
+    """What the step from the row before to this one gains and pays; None where it has no meaning."""
+
+    precision_gained: float | None
+    recall_paid: float | None
+    exchange: float | None
+    inverted: bool | None
+
+
+def steps(precision: list[float | None], recall: list[float | None]) -> list[Step]:
+    """One step per row of a sweep in ascending threshold; the first row has none.
+
+    ``exchange`` is precision gained per recall paid, None where nothing is paid; a step is inverted where it pays more
+    than it gains.
+    """
+    result = [Step(None, None, None, None)]
+    for (p0, r0), (p1, r1) in zip(
+        zip(precision, recall, strict=True), list(zip(precision, recall, strict=True))[1:], strict=False
+    ):
+        if p0 is None or p1 is None or r0 is None or r1 is None:
+            result.append(Step(None, None if r0 is None or r1 is None else r0 - r1, None, None))
+            continue
+        gained, paid = p1 - p0, r0 - r1
+        pays = paid > _EQUAL
+        result.append(Step(gained, paid, gained / paid if pays else None, pays and paid - gained > _EQUAL))
+    return result
+
+
+def best_row(precision: list[float | None], recall: list[float | None]) -> int | None:
+    """Row with the largest precision + recall, ties to the higher threshold; None where no row has both."""
+    best, best_sum = None, -np.inf
+    for row, (p, r) in enumerate(zip(precision, recall, strict=True)):
+        if p is not None and r is not None and p + r >= best_sum - _EQUAL:
+            best, best_sum = row, max(best_sum, p + r)
+    return best
+
+
+def area_under_curve(cosine: np.ndarray, duplicate: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """AUC of the cosine as a score for "duplicate", one per row of ``weights`` (draws, n); NaN with an empty class.
+
+    The share of (duplicate, non-duplicate) pairs in the right order, ties half (Hanley & McNeil 1982), each labelled
+    pair counted with its weight.
+    """
+    order = np.argsort(cosine, kind="stable")
+    _, group = np.unique(cosine[order], return_inverse=True)
+    starts = np.flatnonzero(np.r_[True, group[1:] != group[:-1]]) if len(group) else np.empty(0, dtype=np.int64)
+    if not len(starts):
+        return np.full(len(weights), np.nan)
+    ordered = weights[:, order].astype(float)
+    positive = np.add.reduceat(np.where(duplicate[order], ordered, 0.0), starts, axis=1)
+    negative = np.add.reduceat(np.where(duplicate[order], 0.0, ordered), starts, axis=1)
+    below = np.cumsum(negative, axis=1) - negative
+    total = positive.sum(axis=1) * negative.sum(axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(total > 0, (positive * (below + negative / 2)).sum(axis=1) / total, np.nan)
+
+
+@dataclass(frozen=True)
+class Resampled:
+    """95 % intervals over bootstrap draws: (rows, 2) for precision and recall (NaN: none), the row, and the AUC."""
+
+    precision: np.ndarray
+    recall: np.ndarray
+    row_low: int | None
+    row_high: int | None
+    auc: float
+    auc_low: float
+
+
+def resample(
+    a: np.ndarray,
+    b: np.ndarray,
+    cosine: np.ndarray,
+    duplicate: np.ndarray,
+    candidate: np.ndarray,
+    cuts: np.ndarray,
+    seed: int = 0,
+) -> Resampled:
+    """Bootstrap over connected components of the label graph: pairs that share a chunk are drawn together.
+
+    ``a, b`` name the chunks of each labelled pair; ``cuts`` (rows,) are the lowest cosines that pass. A cluster
+    bootstrap (Davison & Hinkley 1997, 3.8): labels of one family of texts are not independent.
+    """
+    component = _components(a, b)
+    count = int(component.max(initial=-1)) + 1
+    generator = np.random.default_rng(seed)
+    passing = cosine[:, None] >= cuts[None, :]
+    per_label = np.concatenate(
+        (passing & duplicate[:, None], passing & ~duplicate[:, None], passing & (duplicate & candidate)[:, None]),
+        axis=1,
+    ).astype(float)
+    sums = np.zeros((count, per_label.shape[1] + 1))
+    np.add.at(sums, component, np.concatenate((per_label, duplicate[:, None]), axis=1))
+    precisions, recalls, aucs, rows = [], [], [], []
+    for _ in range(0, DRAWS, _DRAWS_PER_BLOCK):
+        drawn = generator.multinomial(count, np.full(count, 1 / count), size=_DRAWS_PER_BLOCK)
+        tp, fp, found = np.split((drawn @ sums)[:, :-1], 3, axis=1)
+        positives = (drawn @ sums)[:, -1:]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            precision = np.where(tp + fp > 0, tp / (tp + fp), np.nan)
+            recall = np.where(positives > 0, found / positives, np.nan)
+        precisions.append(precision)
+        recalls.append(recall)
+        rows.append(_best_rows(precision + recall))
+        aucs.append(area_under_curve(cosine, duplicate, drawn[:, component]))
+    chosen = np.concatenate(rows)
+    chosen = np.sort(chosen[chosen >= 0])
+    auc = area_under_curve(cosine, duplicate, np.ones((1, len(cosine))))[0]
+    return Resampled(
+        precision=_interval(np.concatenate(precisions)),
+        recall=_interval(np.concatenate(recalls)),
+        row_low=int(chosen[int(0.025 * (len(chosen) - 1))]) if len(chosen) else None,
+        row_high=int(chosen[int(np.ceil(0.975 * (len(chosen) - 1)))]) if len(chosen) else None,
+        auc=float(auc),
+        auc_low=float(_interval(np.concatenate(aucs)[:, None])[0, 0]),
+    )
+
+
+def _best_rows(sums: np.ndarray) -> np.ndarray:
+    """best_row of every draw, -1 where none."""
+    filled = np.where(np.isnan(sums), -np.inf, sums)
+    best = filled.max(axis=1)
+    is_best = filled >= best[:, None] - _EQUAL
+    last = sums.shape[1] - 1 - np.argmax(is_best[:, ::-1], axis=1)
+    return np.where(np.isneginf(best), -1, last)
+
+
+def _interval(values: np.ndarray) -> np.ndarray:
+    """(columns, 2) percentile interval of each column over its draws that have a value."""
+    result = np.full((values.shape[1], 2), np.nan)
+    for column in range(values.shape[1]):
+        known = values[~np.isnan(values[:, column]), column]
+        if len(known):
+            result[column] = np.quantile(known, (0.025, 0.975))
+    return result
+
+
+def _components(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Connected component of each labelled pair in the graph whose edges are the pairs."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    chunks, place = np.unique(np.concatenate((a, b)), return_inverse=True)
+    left, right = place[: len(a)], place[len(a) :]
+    graph = coo_array((np.ones(len(a), dtype=np.int8), (left, right)), shape=(len(chunks), len(chunks)))
+    return connected_components(graph, directed=False)[1][left]

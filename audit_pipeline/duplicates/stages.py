@@ -1,0 +1,239 @@
+"""The stages that judge candidate pairs: floor, sweep with its recommendation, clusters. No pair is found here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from audit_pipeline.config import DuplicateSettings
+from audit_pipeline.duplicates import findings
+from audit_pipeline.duplicates.clusters import DROP, REVIEW, cluster, cluster_table, redundancy
+from audit_pipeline.duplicates.exact_groups import group_exact
+from audit_pipeline.duplicates.floor import ACROSS, ALL, QUANTILES, TOLERANCE, measure_floor, statistic
+from audit_pipeline.duplicates.labelled_pairs import (
+    LabelledPairs,
+    no_labels,
+    read_labelled_pairs,
+    validate_labelled_pairs,
+)
+from audit_pipeline.duplicates.pair_table import EXACT, Pairs, from_table
+from audit_pipeline.duplicates.recommend import LEAST_AUC, LEAST_LABELS, Resampled, best_row
+from audit_pipeline.duplicates.rows import Nodes, nodes_of
+from audit_pipeline.duplicates.sweep import Candidates, Judged, sweep_table
+from audit_pipeline.findings import Finding
+from audit_pipeline.index.snapshot import TableSnapshot
+from audit_pipeline.results import StageResult
+
+_NORM_TOLERANCE = 1e-3
+
+
+def similarity_floor(
+    snapshot: TableSnapshot, settings: DuplicateSettings, roles: Mapping[str, str] | None = None
+) -> StageResult:
+    """Cosine of random pairs. Tables: ``similarity_floor``. Summary: ``floor`` (of all sources; null with n 0)."""
+    table = measure_floor(nodes_of(snapshot, roles), settings.floor_pairs, settings.thresholds)
+    of_all = [row for row in table.to_pylist() if row["scope"] == ALL]
+    floor: dict[str, Any] = {name: statistic(table, ALL, name) for name in ("mean", *QUANTILES, "max")}
+    floor["n"] = of_all[0]["n"] if of_all else 0
+    return StageResult({"similarity_floor": table}, {"floor": floor})
+
+
+def threshold_sweep(
+    snapshot: TableSnapshot,
+    candidate_pairs: pa.Table,
+    similarity_floor: pa.Table,
+    neighbour_reach: pa.Table,
+    settings: DuplicateSettings,
+    labels: Path | None = None,
+    roles: Mapping[str, str] | None = None,
+) -> StageResult:
+    """The sweep over the candidate pairs and the recommended threshold.
+
+    ``labels`` is the file of labels.pairs. Only pairs of origin corpus count; constructed ones sit elsewhere in the
+    score distribution. Tables: ``threshold_sweep``. Summary: ``sweep``, ``recommended``, ``labels``. Findings:
+    labels_invalid, labels_few, no_usable_threshold, candidates_missed. Raises AuditInputError for a labels file that
+    cannot be used.
+    """
+    nodes = nodes_of(snapshot, roles)
+    pairs = from_table(nodes, candidate_pairs)
+    given = read_labelled_pairs(labels) if labels is not None else None
+    known = validate_labelled_pairs(given, nodes) if given is not None else no_labels()
+    known, windows = _without_windows(known, pairs, len(nodes))
+    swept = Candidates(
+        pairs.a[~pairs.window], pairs.b[~pairs.window], pairs.cosine[~pairs.window], _same_text(pairs, len(nodes))
+    )
+    of_corpus = known.where(known.corpus)
+    judged = Judged(of_corpus, nodes.cosines(of_corpus.a, of_corpus.b), swept.contains(of_corpus.a, of_corpus.b))
+    reach = neighbour_reach["last_cosine"].to_numpy().astype(np.float64)
+    table, resampled = sweep_table(
+        swept, judged, similarity_floor, reach, settings.thresholds, _store_scores(nodes, settings.thresholds)
+    )
+    recommended, found = _recommend(table, judged, resampled, similarity_floor, settings.thresholds)
+    chosen = [threshold == recommended["threshold"] for threshold in settings.thresholds]
+    table = table.set_column(
+        table.schema.get_field_index("recommended"), table.schema.field("recommended"), pa.array(chosen)
+    )
+    missed = judged.labels.duplicate & ~judged.candidate & (judged.cosine >= settings.thresholds[0] - TOLERANCE)
+    passing = judged.labels.duplicate & (judged.cosine >= settings.thresholds[0] - TOLERANCE)
+    found += findings.labelled_missed(
+        int(missed.sum()), int(passing.sum()), nodes.ids(judged.labels.a[missed][:5]).to_pylist()
+    )
+    invalid = known.invalid | ({"window": windows} if windows else {})
+    found += findings.labels_invalid(invalid, len(given) if given is not None else 0)
+    found += findings.labels_few(judged.duplicates, judged.others)
+    constructed = known.where(~known.corpus)
+    summary = {
+        "sweep": table.to_pylist(),
+        "recommended": recommended,
+        "labels": {
+            "duplicates": judged.duplicates,
+            "others": judged.others,
+            "constructed_duplicates": int(constructed.duplicate.sum()),
+            "constructed_others": int((~constructed.duplicate).sum()),
+            "invalid": invalid,
+        },
+    }
+    return StageResult({"threshold_sweep": table}, summary, found)
+
+
+def duplicate_clusters(
+    snapshot: TableSnapshot,
+    signatures: pa.Table,
+    candidate_pairs: pa.Table,
+    threshold: float | None,
+    settings: DuplicateSettings,
+    roles: Mapping[str, str] | None = None,
+) -> StageResult:
+    """Clusters of the pairs that pass, and how redundant the corpus is.
+
+    Equal texts always pass; beside them the pairs whose cosine reaches ``threshold`` (the recommended one), or, where
+    that is None, the verified pairs. Window pairs never pass. Tables: ``duplicate_clusters``. Summary: ``redundancy``
+    (each lane including those before it; embedding None without a threshold) and ``clusters``.
+    """
+    nodes = nodes_of(snapshot, roles)
+    pairs = from_table(nodes, candidate_pairs)
+    exact = pairs.in_lane(EXACT)
+    lexical = exact | (pairs.verified & ~pairs.window)
+    near = np.zeros(len(pairs), dtype=bool)
+    if threshold is not None:
+        near = (pairs.cosine >= threshold - TOLERANCE) & ~pairs.window
+    passing = exact | near if threshold is not None else lexical
+    found = cluster(nodes.seniority, pairs.a[passing], pairs.b[passing])
+    same_text_as = group_exact(nodes, signatures, settings).representative
+    table = cluster_table(nodes, found, same_text_as, threshold, settings)
+    sizes = np.unique(found.representative, return_counts=True)[1]
+    action = table["action"].to_numpy(zero_copy_only=False)
+
+    def share(edges: np.ndarray) -> float | None:
+        return redundancy(len(nodes), pairs.a[edges], pairs.b[edges])
+
+    summary = {
+        "redundancy": {
+            "exact": share(exact),
+            "lexical": share(lexical),
+            "embedding": share(lexical | near) if threshold is not None else None,
+        },
+        "clusters": {
+            "count": len(sizes),
+            "members": len(table),
+            "largest": int(sizes.max(initial=0)),
+            "chain_only": int(np.sum(table["chain_only"].to_numpy(zero_copy_only=False))),
+            "numeric": int(np.sum(table["numeric"].to_numpy(zero_copy_only=False))),
+            "drop": int(np.sum(action == DROP)),
+            "review": int(np.sum(action == REVIEW)),
+        },
+    }
+    return StageResult({"duplicate_clusters": table}, summary)
+
+
+def _recommend(
+    table: pa.Table, judged: Judged, resampled: Resampled | None, floor: pa.Table, thresholds: list[float]
+) -> tuple[dict[str, Any], list[Finding]]:
+    """The ``recommended`` part of audit.json, and no_usable_threshold where labels exist but do not suffice."""
+    none = {"threshold": None, "low": None, "high": None, "provisional": False, "edge": False}
+    if not len(judged.labels):
+        return _provisional(none, floor, thresholds), []
+    few = min(judged.duplicates, judged.others) < LEAST_LABELS
+    if few or resampled is None or resampled.auc_low < LEAST_AUC:
+        auc, low = (resampled.auc, resampled.auc_low) if resampled else (None, None)
+        found = findings.no_usable_threshold(judged.duplicates, judged.others, auc, low)
+        return none | {"reason": found[0].message}, found
+    precision, recall = table["precision"].to_pylist(), table["recall_pipeline"].to_pylist()
+    row = best_row(precision, recall)
+    if row is None:
+        return none | {"reason": "No labelled pair passes any threshold of the sweep."}, []
+    edge = row in (0, len(thresholds) - 1)
+    reason = f"Largest precision + recall of the pipeline ({precision[row]:.3f} + {recall[row]:.3f})."
+    if edge:
+        reason += f" It is the {'lowest' if row == 0 else 'highest'} row: extend duplicates.thresholds beyond it."
+    low_row, high_row = resampled.row_low, resampled.row_high
+    return {
+        "threshold": thresholds[row],
+        "low": None if low_row is None else thresholds[low_row],
+        "high": None if high_row is None else thresholds[high_row],
+        "provisional": False,
+        "edge": edge,
+        "reason": reason,
+    }, []
+
+
+def _provisional(none: dict[str, Any], floor: pa.Table, thresholds: list[float]) -> dict[str, Any]:
+    """Without labels: the lowest threshold over the p99.9 of random pairs, of different sources where there are some.
+
+    Pairs within one source are related more often than chance, so the floor between sources is the cleaner one.
+    """
+    scope = ACROSS if statistic(floor, ACROSS, "p99.9") is not None else ALL
+    limit = statistic(floor, scope, "p99.9")
+    if limit is None:
+        return none | {"reason": "No labelled pairs of this corpus, and no floor was measured."}
+    over = [row for row, threshold in enumerate(thresholds) if threshold > limit]
+    if not over:
+        return none | {"reason": f"No labelled pairs of this corpus, and one random pair in 1,000 reaches {limit:.3f}."}
+    return {
+        "threshold": thresholds[over[0]],
+        "low": None,
+        "high": None,
+        "provisional": True,
+        "edge": over[0] in (0, len(thresholds) - 1),
+        "reason": f"No labelled pairs of this corpus: lowest threshold over {limit:.3f}, which one random pair in "
+        "1,000 reaches. It rests on the floor alone.",
+    }
+
+
+def _without_windows(labels: LabelledPairs, pairs: Pairs, nodes: int) -> tuple[LabelledPairs, int]:
+    """The labels without window pairs, which are in no sweep, and how many these are."""
+    windows = pairs.a[pairs.window] * nodes + pairs.b[pairs.window]
+    is_window = np.isin(labels.a * nodes + labels.b, windows)
+    return labels.where(~is_window), int(is_window.sum())
+
+
+def _same_text(pairs: Pairs, nodes: int) -> np.ndarray:
+    """(nodes,) centre of each node's exact star, itself where it has none."""
+    exact = pairs.in_lane(EXACT)
+    a, b = pairs.a[exact], pairs.b[exact]
+    found = cluster(np.arange(nodes), a, b)
+    degree = np.bincount(np.concatenate((a, b)), minlength=nodes)
+    # The centre of a star is its node of most edges; a star of two has no other choice to make.
+    same = np.arange(nodes)
+    order = np.lexsort((found.member, -degree[found.member], found.representative))
+    first = np.flatnonzero(np.r_[True, np.diff(found.representative[order]) != 0]) if len(order) else order
+    sizes = np.diff(np.append(first, len(order)))
+    same[found.member[order]] = np.repeat(found.member[order][first], sizes)
+    return same
+
+
+def _store_scores(nodes: Nodes, thresholds: list[float]) -> list[float | None]:
+    """Each threshold as the distance that the store returns under the application's metric; None where norms forbid it.
+
+    LanceDB returns 1 - cosine, 1 - dot product or the squared Euclidean distance. The latter two follow from the cosine
+    only where all vectors have norm 1.
+    """
+    metric = nodes.snapshot.metric
+    if metric != "cosine" and np.any(np.abs(nodes.norms[nodes.usable] - 1) > _NORM_TOLERANCE):
+        return [None] * len(thresholds)
+    scale = 2.0 if metric == "l2" else 1.0
+    return [round(scale * (1 - threshold), 12) for threshold in thresholds]

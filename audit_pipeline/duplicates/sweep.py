@@ -1,0 +1,156 @@
+"""The threshold sweep over one fixed candidate set: counts and shares. Which row wins is decided elsewhere."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from audit_pipeline import schemas
+from audit_pipeline.duplicates.floor import ALL, TOLERANCE, share_name, statistic
+from audit_pipeline.duplicates.labelled_pairs import LabelledPairs
+from audit_pipeline.duplicates.recommend import Resampled, resample, steps
+
+_BAND = re.compile(r"^\s*(-?[0-9.]+)\s*(?:-|\.\.|,)\s*(-?[0-9.]+)\s*$")
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The candidate set that the sweep cuts: pairs a < b of ``chunks`` nodes, window pairs already left out.
+
+    ``same_text_as`` (chunks,) is each node's exact representative: a labelled pair of copies counts as a candidate
+    where the pair of their representatives is, since copies go through the lanes as one.
+    """
+
+    a: np.ndarray
+    b: np.ndarray
+    cosine: np.ndarray
+    same_text_as: np.ndarray
+
+    @property
+    def chunks(self) -> int:
+        return len(self.same_text_as)
+
+    def contains(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """(len(a),) bool: the pair, or the pair of its representatives, is a candidate."""
+        known = np.unique(self.a * self.chunks + self.b)
+        left, right = self.same_text_as[a], self.same_text_as[b]
+        through = np.isin(np.minimum(left, right) * self.chunks + np.maximum(left, right), known)
+        return np.isin(np.minimum(a, b) * self.chunks + np.maximum(a, b), known) | through | (left == right)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Labelled pairs of origin corpus with what the pipeline makes of them."""
+
+    labels: LabelledPairs
+    cosine: np.ndarray
+    candidate: np.ndarray
+
+    @property
+    def duplicates(self) -> int:
+        return int(self.labels.duplicate.sum())
+
+    @property
+    def others(self) -> int:
+        return len(self.labels) - self.duplicates
+
+
+def sweep_table(
+    candidates: Candidates,
+    judged: Judged,
+    floor: pa.Table,
+    reach: np.ndarray,
+    thresholds: list[float],
+    store_score: list[float | None],
+) -> tuple[pa.Table, Resampled | None]:
+    """One row a threshold, ascending (schemas.THRESHOLD_SWEEP, nothing recommended yet), and the bootstrap behind it.
+
+    ``reach`` is the cosine of each representative's last neighbour (NaN where it has fewer): a row is saturated at a
+    threshold that this reaches. ``store_score`` is each threshold in the score that the store returns.
+    """
+    duplicate = judged.labels.duplicate
+    cuts = np.array(thresholds) - TOLERANCE
+    resampled = None
+    if judged.duplicates and judged.others:
+        resampled = resample(judged.labels.a, judged.labels.b, judged.cosine, duplicate, judged.candidate, cuts)
+    weights = queue_weights(judged.labels.band, candidates.cosine)
+    chunks, size = candidates.chunks, len(candidates.a)
+    rows: list[dict[str, object]] = []
+    for number, (threshold, cut) in enumerate(zip(thresholds, cuts, strict=True)):
+        passes = judged.cosine >= cut
+        tp, fp = int(np.sum(passes & duplicate)), int(np.sum(passes & ~duplicate))
+        found = int(np.sum(passes & duplicate & judged.candidate))
+        flagged = int(np.sum(candidates.cosine >= cut))
+        random_share = statistic(floor, ALL, share_name(threshold))
+        rows.append(
+            {
+                "threshold": threshold,
+                "threshold_store_score": store_score[number],
+                "tp": tp,
+                "fp": fp,
+                "fn": judged.duplicates - tp,
+                "precision": _share(tp, tp + fp),
+                "precision_low": _bound(resampled.precision[number, 0]) if resampled else None,
+                "precision_high": _bound(resampled.precision[number, 1]) if resampled else None,
+                "precision_queue": _queue_precision(weights, passes, duplicate),
+                "recall_scored": _share(tp, judged.duplicates),
+                "recall_pipeline": _share(found, judged.duplicates),
+                "recall_pipeline_low": _bound(resampled.recall[number, 0]) if resampled else None,
+                "recall_pipeline_high": _bound(resampled.recall[number, 1]) if resampled else None,
+                "flagged": flagged,
+                "flagged_per_10k_candidates": _share(10_000 * flagged, size),
+                "flagged_per_10k_chunks": _share(10_000 * flagged, chunks),
+                "random_share": random_share,
+                "expected_all_pairs": None if random_share is None else random_share * (chunks * (chunks - 1) / 2),
+                "saturated_rows": int(np.sum(reach >= cut)),
+                "recommended": False,
+            }
+        )
+    precision, recall = ([row[name] for row in rows] for name in ("precision", "recall_pipeline"))
+    for row, step in zip(rows, steps(precision, recall), strict=True):  # type: ignore[arg-type]
+        row |= {
+            "precision_gained": step.precision_gained,
+            "recall_paid": step.recall_paid,
+            "exchange": step.exchange,
+            "inverted": step.inverted,
+        }
+    return pa.Table.from_pylist(rows, schema=schemas.THRESHOLD_SWEEP), resampled
+
+
+def queue_weights(bands: list[str | None], candidate_cosine: np.ndarray) -> np.ndarray | None:
+    """Candidates per labelled pair in each pair's score band, (n,); None unless every pair has a band "low-high".
+
+    Labels are drawn band by band at different rates; the weight undoes the rate. A band holds low <= cosine < high, and
+    1 where its high end reaches 1.
+    """
+    limits = []
+    for band in bands:
+        match = _BAND.match(band or "")
+        if match is None:
+            return None
+        limits.append((float(match[1]), float(match[2])))
+    if not limits:
+        return None
+    distinct, place, labelled = np.unique(np.array(limits), axis=0, return_inverse=True, return_counts=True)
+    known = np.sort(candidate_cosine[~np.isnan(candidate_cosine)])
+    high = np.where(distinct[:, 1] >= 1.0, np.inf, distinct[:, 1])
+    population = np.searchsorted(known, high) - np.searchsorted(known, distinct[:, 0])
+    return (population / labelled)[place.reshape(-1)]
+
+
+def _queue_precision(weights: np.ndarray | None, passes: np.ndarray, duplicate: np.ndarray) -> float | None:
+    if weights is None:
+        return None
+    total = float(weights[passes].sum())
+    return float(weights[passes & duplicate].sum()) / total if total > 0 else None
+
+
+def _share(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
+
+
+def _bound(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)

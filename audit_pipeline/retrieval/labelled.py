@@ -1,4 +1,4 @@
-"""Labelled retrieval: real queries with judgements, as returned and exactly scored. Reading labels belongs to corpus/."""
+"""Labelled retrieval: real queries with judgements, as returned and exactly scored. Labels are read in corpus/."""
 
 from __future__ import annotations
 
@@ -277,13 +277,13 @@ def _findings(labels: Labels, n: int) -> list[Finding]:
     if not invalid:
         return []
     total = sum(invalid.values())
+    counts = ", ".join(f"{count:,} {reason}" for reason, count in invalid.items())
     used = labels.qrels.num_rows
     return [
         Finding(
             "labels_invalid",
             "warning",
-            f"{total:,} labels could not be used ({', '.join(f'{count:,} {reason}' for reason, count in invalid.items())}); "
-            f"{n:,} queries remain.",
+            f"{total:,} labels could not be used ({counts}); {n:,} queries remain.",
             "Draw the labels again from this corpus, or mend the ids they point to.",
             n_compared=used + total,
             share=total / (used + total),

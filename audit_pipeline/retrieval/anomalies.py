@@ -1,0 +1,185 @@
+"""Strata that are out of line with the rest of their dimension. The figures themselves are in strata.py."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from audit_pipeline.config import IndexAuditSettings
+from audit_pipeline.findings import Finding
+from audit_pipeline.retrieval.strata import KEYS, RUNS, RunMeasures, frame
+from audit_pipeline.scopes import merge_cells
+
+MIN_PROBES = 20
+FALSE_DISCOVERY_RATE = 0.05
+_JUDGED = {"self": "self@1", "held_out": "heldout@10", "labelled": "labelled_success@10"}
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """One stratum against the rest: ``effect`` is how much lower its share of hits is, ``p`` one-sided and exact."""
+
+    keys: tuple[str, ...]
+    n: int
+    hits: int
+    rest_n: int
+    effect: float
+    p: float
+
+
+def stratum_anomalies(runs: dict[str, pa.Table | None], settings: IndexAuditSettings) -> list[Finding]:
+    """Findings of the strata that hit less often than the rest of their dimension.
+
+    Within length band, by an exact conditional test (the hits of a stratum are hypergeometric within each band given
+    the band's totals, and their sum's distribution is the convolution: the one-sided exact form of Mantel & Haenszel
+    1959), Benjamini & Hochberg (1995) at 5 % over the strata tested together, and with an effect of at least
+    ``limits.source_gap``. Single cells come first and merge to sources and dates; then sources, dates and length
+    bands are tested without the probes already accounted for, so that one defect is reported once.
+    """
+    findings = []
+    for run in RUNS:
+        table = runs.get(run.run)
+        if table is None or table.num_rows == 0:
+            continue
+        probes = _judged(run, table)
+        for scope, contrast in _scopes(probes, settings.limits.source_gap):
+            findings.append(_finding(run, scope, contrast, probes))
+    return findings
+
+
+def contrasts(probes: pd.DataFrame, dimension: str) -> list[Contrast]:
+    """Each stratum of a dimension with at least ``MIN_PROBES`` probes against the rest, sorted by key.
+
+    ``probes`` has source, ingestion_date, length_band and hit (bool). Only bands that hold probes of both sides are
+    compared; the length bands themselves are compared as wholes. A stratum with nothing beside it is left out.
+    """
+    keys = list(KEYS[dimension])
+    strata = probes.groupby(keys, sort=True).indices
+    bands = pd.factorize(probes["length_band"])[0] if dimension != "length_band" else np.zeros(len(probes), np.int64)
+    hit = probes["hit"].to_numpy(bool)
+    width = int(bands.max(initial=0)) + 1
+    all_n = np.bincount(bands, minlength=width)
+    all_hits = np.bincount(bands, weights=hit, minlength=width).astype(np.int64)
+    found = []
+    for key, rows in sorted(strata.items(), key=lambda item: str(item[0])):
+        n = np.bincount(bands[rows], minlength=width)
+        hits = np.bincount(bands[rows], weights=hit[rows], minlength=width).astype(np.int64)
+        compared = (n > 0) & (all_n > n)
+        n, hits, total, total_hits = n[compared], hits[compared], all_n[compared], all_hits[compared]
+        if n.sum() < MIN_PROBES:
+            continue
+        rest, rest_hits = total - n, total_hits - hits
+        weight = n * rest / total
+        effect = float(np.sum(weight * (rest_hits / rest - hits / n)) / weight.sum())
+        p = _p_of_so_few(n, hits, total, total_hits)
+        name = key if isinstance(key, tuple) else (key,)
+        found.append(Contrast(name, int(n.sum()), int(hits.sum()), int(rest.sum()), effect, p))
+    return found
+
+
+def benjamini_hochberg(p: np.ndarray, rate: float = FALSE_DISCOVERY_RATE) -> np.ndarray:
+    """Which of the (m,) p-values are discoveries at this false discovery rate, (m,) bool."""
+    order = np.argsort(p)
+    passing = np.flatnonzero(p[order] <= rate * np.arange(1, len(p) + 1) / max(len(p), 1))
+    discovered = np.zeros(len(p), bool)
+    if len(passing):
+        discovered[order[: passing[-1] + 1]] = True
+    return discovered
+
+
+def _p_of_so_few(n: np.ndarray, hits: np.ndarray, total: np.ndarray, total_hits: np.ndarray) -> float:
+    """Probability of at most ``hits.sum()`` hits among ``n`` probes drawn within each band from its total."""
+    from scipy.stats import hypergeom
+
+    distribution = np.ones(1)
+    lowest = 0
+    for own, all_n, all_hits in zip(n, total, total_hits, strict=True):
+        first, last = max(0, own - (all_n - all_hits)), min(own, all_hits)
+        distribution = np.convolve(distribution, hypergeom.pmf(np.arange(first, last + 1), all_n, all_hits, own))
+        lowest += first
+    return float(min(1.0, distribution[: int(hits.sum()) - lowest + 1].sum()))
+
+
+def _judged(run: RunMeasures, table: pa.Table) -> pd.DataFrame:
+    """The probes that count, with their hits on the run's main figure."""
+    probes = frame(table)
+    column = run.measures[_JUDGED[run.run]]
+    if run.counts is not None:
+        probes = probes[run.counts(probes)]
+    probes = probes[probes[column].notna()].dropna(subset=["length_band"])
+    return probes.assign(hit=probes[column].astype(bool)).reset_index(drop=True)
+
+
+def _scopes(probes: pd.DataFrame, least_effect: float) -> list[tuple[dict[str, str], Contrast]]:
+    """Scopes with their contrasts: cells first, then what the cells leave unexplained."""
+    tested, low = _low(probes, "batch", least_effect)
+    scopes: list[tuple[dict[str, str], Contrast]] = []
+    by_cell = {(c.keys[0], c.keys[1]): c for c in low}
+    for scope in merge_cells(set(by_cell), {(c.keys[0], c.keys[1]) for c in tested}) if by_cell else []:
+        inside = [c for cell, c in by_cell.items() if _within(dict(zip(KEYS["batch"], cell, strict=True)), scope)]
+        scopes.append((scope, _together(inside)))
+    for dimension in ("source", "ingestion_date", "length_band"):
+        explained = np.zeros(len(probes), bool)
+        for scope, _ in scopes:
+            explained |= _mask(probes, scope)
+        if explained.all():
+            break
+        for contrast in _low(probes[~explained], dimension, least_effect)[1]:
+            scope = {dimension: contrast.keys[0]}
+            scopes = [entry for entry in scopes if not _within(entry[0], scope)]
+            scopes.append((scope, contrast))
+    return scopes
+
+
+def _low(probes: pd.DataFrame, dimension: str, least_effect: float) -> tuple[list[Contrast], list[Contrast]]:
+    """All strata tested, and those that are anomalies."""
+    tested = contrasts(probes.reset_index(drop=True), dimension)
+    discovered = benjamini_hochberg(np.array([c.p for c in tested]))
+    return tested, [c for c, is_low in zip(tested, discovered, strict=True) if is_low and c.effect >= least_effect]
+
+
+def _within(keys: dict[str, str], scope: dict[str, str]) -> bool:
+    return bool(keys) and all(keys.get(name) == value for name, value in scope.items())
+
+
+def _together(cells: list[Contrast]) -> Contrast:
+    """Several cells as one contrast: the widest p and the mean effect by probes stand for all."""
+    n = sum(c.n for c in cells)
+    effect = sum(c.effect * c.n for c in cells) / n
+    return Contrast(
+        cells[0].keys, n, sum(c.hits for c in cells), min(c.rest_n for c in cells), effect, max(c.p for c in cells)
+    )
+
+
+def _mask(probes: pd.DataFrame, scope: dict[str, str]) -> np.ndarray:
+    mask = np.ones(len(probes), bool)
+    for name, value in scope.items():
+        mask &= (probes[name] == value).to_numpy()
+    return mask
+
+
+def _finding(run: RunMeasures, scope: dict[str, str], contrast: Contrast, probes: pd.DataFrame) -> Finding:
+    measure = _JUDGED[run.run]
+    missed = probes[_mask(probes, scope) & ~probes["hit"].to_numpy(bool)]
+    named = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in scope.items()) or "the corpus"
+    return Finding(
+        "stratum_anomaly",
+        "warning",
+        f"{named}: {measure} is {contrast.hits:,} of {contrast.n:,}, {contrast.effect:.0%} under the rest of its kind "
+        "at equal length.",
+        "Look at the causes of its misses; then re-ingest it the way the others were ingested.",
+        n_compared=contrast.n,
+        share=1 - contrast.hits / contrast.n,
+        scope=dict(scope),
+        evidence={
+            "measure": measure,
+            "hits": contrast.hits,
+            "rest_n": contrast.rest_n,
+            "effect": round(contrast.effect, 6),
+            "p": contrast.p,
+        },
+        examples=sorted(missed["chunk_id"]) if "chunk_id" in missed else [],
+    )

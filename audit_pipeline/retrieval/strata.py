@@ -1,0 +1,173 @@
+"""The figures of each source, date, batch and length band. Whether one of them is out of line is in anomalies.py."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from audit_pipeline import schemas
+from audit_pipeline.corpus.bands import LENGTH_BANDS, length_band
+from audit_pipeline.corpus.batches import NO_SOURCE
+from audit_pipeline.proportions import wilson
+
+DIMENSIONS = ("source", "ingestion_date", "batch", "length_band")
+KEYS: dict[str, tuple[str, ...]] = {
+    "source": ("source",),
+    "ingestion_date": ("ingestion_date",),
+    "batch": ("source", "ingestion_date"),
+    "length_band": ("length_band",),
+}
+_NO_DATE = ""  # stands for null while grouping, which drops nulls
+
+
+@dataclass(frozen=True)
+class RunMeasures:
+    """How one run's table becomes figures: measure -> column of hits, and which rows count."""
+
+    run: str
+    section: str
+    measures: dict[str, str]
+    counts: Callable[[pd.DataFrame], pd.Series] | None = None
+
+
+RUNS = (
+    RunMeasures("self", "self_retrieval", {"self@1": "hit_1", "self@10": "hit_10"}),
+    RunMeasures(
+        "held_out",
+        "held_out",
+        {"heldout@1": "hit_1", "heldout@10": "hit_10"},
+        lambda probes: probes["eligible"].astype(bool) & ~probes["overlap"].fillna(False).astype(bool),
+    ),
+    RunMeasures(
+        "labelled",
+        "labelled",
+        {"labelled_success@10": "success_10", "exact_success@10": "exact_success_10"},
+    ),
+)
+
+
+def strata_tables(
+    runs: dict[str, pa.Table | None], population: pa.Table
+) -> tuple[pa.Table, dict[str, dict[str, list[dict[str, Any]]]]]:
+    """The table STRATA, and for each section of audit.json its by_source, by_ingestion_date, ... lists.
+
+    ``runs``: run name (self, held_out, labelled) -> its table, None where it did not run. ``population`` are all
+    chunks with source, batch, ingestion_date and length_band (or n_tokens and n_words, from which the band follows):
+    ``chunks`` of a stratum are counted there, and a stratum without probes is shown with n 0. Each figure is hits of
+    n with its Wilson interval. ``ingestion_date`` is the first day of the batch's period, null where rows have none.
+    """
+    chunks = frame(population)
+    tables, sections = [], {}
+    for run in RUNS:
+        table = runs.get(run.run)
+        if table is None:
+            continue
+        probes = frame(table)
+        lists = {}
+        for dimension in DIMENSIONS:
+            elements = _elements(run, dimension, probes, chunks)
+            lists[f"by_{dimension}"] = elements
+            tables += [_rows(run, dimension, element) for element in elements]
+        sections[run.section] = lists
+    rows = [row for some in tables for row in some]
+    return pa.Table.from_pylist(rows, schema=schemas.STRATA), sections
+
+
+def frame(table: pa.Table) -> pd.DataFrame:
+    """What strata are made of as a DataFrame: source "(none)" for null, the batch's period as ISO date or ""."""
+    names = (
+        "batch",
+        "length_band",
+        "eligible",
+        "overlap",
+        "hit_1",
+        "hit_10",
+        "success_10",
+        "exact_success_10",
+        "chunk_id",
+    )
+    columns: dict[str, Any] = {name: table[name].to_pandas() for name in names if name in table.column_names}
+    n = table.num_rows
+    source = (
+        table["source"].fill_null(NO_SOURCE).to_pandas()
+        if "source" in table.column_names
+        else pd.Series([NO_SOURCE] * n)
+    )
+    batch = columns["batch"].fillna("")
+    period = batch.str.partition("|")[0] if n else batch
+    if "ingestion_date" in table.column_names:
+        period = period.where(table["ingestion_date"].is_valid().to_pandas(), _NO_DATE)
+    if "length_band" not in columns:
+        columns["length_band"] = length_band(table["n_tokens"], table["n_words"]).to_pandas()
+    return pd.DataFrame(columns | {"source": source.to_numpy(), "ingestion_date": period.to_numpy()})
+
+
+def _elements(run: RunMeasures, dimension: str, probes: pd.DataFrame, chunks: pd.DataFrame) -> list[dict[str, Any]]:
+    keys = list(KEYS[dimension])
+    sizes = chunks.groupby(keys, dropna=False, observed=True).size()
+    counted = probes if run.counts is None else probes[run.counts(probes)]
+    counted = counted.dropna(subset=keys)
+    n = counted.groupby(keys).size()
+    index = sizes.index.union(n.index) if len(sizes) and len(n) else (sizes.index if len(sizes) else n.index)
+    hits = {}
+    for measure, column in run.measures.items():
+        measured = counted[counted[column].notna()]
+        hits[measure] = (measured.groupby(keys).size(), measured[measured[column].astype(bool)].groupby(keys).size())
+    looked_at = (
+        probes.dropna(subset=keys).groupby(keys)["eligible"].agg(["size", "sum"]) if run.run == "held_out" else None
+    )
+    elements = []
+    for key in index:
+        values = key if isinstance(key, tuple) else (key,)
+        element: dict[str, Any] = {name: value or None for name, value in zip(keys, values, strict=True)}
+        element |= {"chunks": int(sizes.get(key, 0)), "n": int(n.get(key, 0))}
+        for measure, (asked, hit) in hits.items():
+            unmeasured = len(counted) > 0 and asked.sum() == 0
+            element[measure] = None if unmeasured else wilson(int(hit.get(key, 0)), int(asked.get(key, 0))).as_dict()
+        if looked_at is not None:
+            size, eligible = looked_at.loc[key] if key in looked_at.index else (0, 0)
+            element["eligible"] = wilson(int(eligible), int(size)).as_dict()
+        elements.append(element)
+    return sorted(elements, key=lambda element: [_order(name, element[name]) for name in keys])
+
+
+def _order(name: str, value: str | None) -> tuple[int, str]:
+    if name == "length_band" and value in LENGTH_BANDS:
+        return LENGTH_BANDS.index(value), ""
+    return 0, value or ""
+
+
+def _rows(run: RunMeasures, dimension: str, element: dict[str, Any]) -> list[dict[str, Any]]:
+    date = element.get("ingestion_date")
+    rows = []
+    for measure in (*run.measures, *(("eligible",) if run.run == "held_out" else ())):
+        figure = element[measure] or {"value": None, "low": None, "high": None, "n": 0}
+        rows.append(
+            {
+                "run": run.run,
+                "dimension": dimension,
+                "source": element.get("source"),
+                "ingestion_date": dt.date.fromisoformat(date) if date else None,
+                "length_band": element.get("length_band"),
+                "chunks": element["chunks"],
+                "n": figure["n"],
+                "measure": measure,
+                "value": figure["value"],
+                "low": figure["low"],
+                "high": figure["high"],
+            }
+        )
+    return rows
+
+
+def median_batch_probes(probes: pa.Table) -> int:
+    """Median number of probes in a batch that has any; 0 without probes."""
+    if probes.num_rows == 0:
+        return 0
+    return int(np.median(frame(probes).groupby("batch").size()))

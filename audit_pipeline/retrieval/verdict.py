@@ -1,0 +1,215 @@
+"""The reading of an audit, its strata and what it says to a person. The table of readings is in verdict_table.py."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from audit_pipeline.config import IndexAuditSettings
+from audit_pipeline.findings import Finding
+from audit_pipeline.proportions import NOT_MEASURED, Z_95, Proportion, newcombe_difference, stratified
+from audit_pipeline.results import StageResult
+from audit_pipeline.retrieval.anomalies import stratum_anomalies
+from audit_pipeline.retrieval.strata import median_batch_probes, strata_tables
+from audit_pipeline.retrieval.tables import booleans
+from audit_pipeline.retrieval.verdict_findings import verdict_findings
+from audit_pipeline.retrieval.verdict_table import State, States, readings_of
+from audit_pipeline.retrieval.verdict_text import verdict_text
+
+HELD_OUT_LOW = 0.5
+"""heldout@10 under this is a low ceiling: most sentences do not lead back to their chunk. A reading, not a limit."""
+
+
+@dataclass(frozen=True)
+class Figures:
+    """The figures a reading rests on, with twin misses counted as hits beside the plain ones."""
+
+    self_1: Proportion
+    self_10: Proportion
+    twins_1: Proportion
+    twins_10: Proportion
+    held_out: Proportion
+    labelled: Proportion
+
+
+@dataclass(frozen=True)
+class Undecided:
+    """A figure whose interval straddles its limit, and how many probes or queries in all would decide it."""
+
+    measure: str
+    figure: Proportion
+    limit: float
+    needed: int
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The reading with what it rests on."""
+
+    reading: str
+    figures: Figures
+    states: States
+    undecided: tuple[Undecided, ...]
+
+
+def run_verdict(
+    settings: IndexAuditSettings,
+    population: pa.Table,
+    self_retrieval: StageResult | None,
+    held_out: StageResult | None,
+    labelled: StageResult | None,
+    findings: Sequence[Finding],
+    *,
+    own_prompts: Mapping[str, str] | None = None,
+) -> StageResult:
+    """Strata, anomalies and the reading of the runs that took place (None: did not run).
+
+    Of each run the table and the summary are used. ``population`` are all chunks (see ``strata.strata_tables``);
+    ``findings`` those of the stages before; ``own_prompts`` the model's own known prompts by role (query, passage or
+    document). Returns the table strata; the summary has ``verdict`` {reading, text}, and ``self_retrieval``,
+    ``held_out`` and ``labelled`` with their by_... lists, to be merged into those sections.
+    """
+    runs = {
+        "self": _table(self_retrieval, "self_retrieval"),
+        "held_out": _table(held_out, "held_out_retrieval"),
+        "labelled": _table(labelled, "labelled_retrieval"),
+    }
+    strata, sections = strata_tables(runs, population)
+    figures = _figures(runs["self"], held_out, labelled)
+    verdict = read(figures, settings, population.num_rows, any(f.severity == "error" for f in findings))
+    anomalies = stratum_anomalies(runs, settings)
+    own = verdict_findings(verdict, runs, settings)
+    blind = blind_spots(settings, own_prompts or {})
+    smallest = median_batch_probes(runs["self"]) if runs["self"] is not None else 0
+    text = verdict_text(verdict, settings, runs, [*findings, *anomalies], blind, smallest)
+    return StageResult(
+        {"strata": strata},
+        {"verdict": {"reading": verdict.reading, "text": text}, **sections},
+        [*anomalies, *own],
+    )
+
+
+def read(figures: Figures, settings: IndexAuditSettings, chunks: int, error_finding: bool) -> Verdict:
+    """The reading of these figures. Where an interval straddles its limit and it matters, ``undecided``."""
+    limits = settings.limits
+    states = States(
+        self_1=state_of(figures.self_1, limits.self_at_1),
+        self_10=state_of(figures.self_10, limits.self_at_10),
+        labelled=labelled_state(figures.labelled, figures.held_out, limits.labelled_gap),
+        held_out=state_of(figures.held_out, HELD_OUT_LOW),
+        twins_1=state_of(figures.twins_1, limits.self_at_1),
+        twins_10=state_of(figures.twins_10, limits.self_at_10),
+        error_finding=error_finding,
+    )
+    readings = readings_of(states)
+    reading = readings.pop() if len(readings) == 1 else "undecided"
+    undecided = _undecided(figures, states, settings, chunks) if reading == "undecided" else []
+    return Verdict(reading, figures, states, tuple(undecided))
+
+
+def state_of(figure: Proportion, limit: float) -> State:
+    """Where a figure stands: high when its whole interval reaches the limit, low when none of it does."""
+    if figure.value is None or figure.low is None or figure.high is None:
+        return "none"
+    if figure.low >= limit:
+        return "high"
+    return "low" if figure.high < limit else "undecided"
+
+
+def labelled_state(labelled: Proportion, ceiling: Proportion, gap: float) -> State:
+    """low when labelled success lies more than the gap under the held-out ceiling (Newcombe interval)."""
+    if labelled.value is None or ceiling.value is None:
+        return "none"
+    _, low, high = newcombe_difference(ceiling, labelled)
+    if low > gap:
+        return "low"
+    return "high" if high <= gap else "undecided"
+
+
+def probes_to_decide(share: float, limit: float, chunks: int) -> int:
+    """Probes in all at which a share that stays as it is leaves its limit outside the Wilson interval.
+
+    Wilson's interval holds the limit exactly while n (share - limit)^2 <= z^2 limit (1 - limit); the finite population
+    then shrinks n to n / (1 + n / chunks). A share on its limit needs a census.
+    """
+    if share == limit:
+        return chunks
+    n = Z_95**2 * limit * (1 - limit) / (share - limit) ** 2
+    return min(chunks, math.floor(n / (1 + n / max(chunks, 1))) + 1)
+
+
+def blind_spots(settings: IndexAuditSettings, own_prompts: Mapping[str, str]) -> list[str]:
+    """What self-retrieval cannot see with these settings, as clauses of one sentence."""
+    encoder = settings.encoder
+    spots = []
+    if encoder.query_prompt == encoder.passage_prompt:
+        said = f"the same prompt {encoder.query_prompt!r}" if encoder.query_prompt else "no prompt"
+        spots.append(f"queries and passages carry {said}, so a prompt that is wrong on both sides leaves no trace")
+    known = {
+        "query": own_prompts.get("query"),
+        "passage": next(
+            (own_prompts[role] for role in ("document", "passage", "corpus") if own_prompts.get(role)), None
+        ),
+    }
+    configured = {"query": encoder.query_prompt, "passage": encoder.passage_prompt}
+    unlike = [role for role, prompt in known.items() if prompt is not None and prompt != configured[role]]
+    if unlike:
+        named = " and ".join(f"{role} {known[role]!r}" for role in unlike)
+        spots.append(f"the model's own prompts differ from the configured ones ({named})")
+    return spots
+
+
+def _table(result: StageResult | None, name: str) -> pa.Table | None:
+    return None if result is None else result.tables[name]
+
+
+def _figures(table: pa.Table | None, held_out: StageResult | None, labelled: StageResult | None) -> Figures:
+    plain = dict.fromkeys((1, 10), NOT_MEASURED)
+    adjusted = dict(plain)
+    if table is not None and table.num_rows:
+        strata, chunks = table["stratum"].to_numpy(zero_copy_only=False), table["stratum_chunks"].to_numpy()
+        twins = np.array([cause == "twin" for cause in table["cause"].to_pylist()], bool)
+        for k in plain:
+            if table[f"hit_{k}"].null_count == 0:
+                hits = booleans(table[f"hit_{k}"])
+                plain[k], adjusted[k] = stratified(hits, strata, chunks), stratified(hits | twins, strata, chunks)
+    return Figures(
+        plain[1],
+        plain[10],
+        adjusted[1],
+        adjusted[10],
+        _proportion(held_out, "heldout@10"),
+        _proportion(labelled, "labelled_success@10"),
+    )
+
+
+def _proportion(result: StageResult | None, measure: str) -> Proportion:
+    figure = None if result is None else result.summary.get(measure)
+    return NOT_MEASURED if figure is None else Proportion(**figure)
+
+
+def _undecided(figures: Figures, states: States, settings: IndexAuditSettings, chunks: int) -> list[Undecided]:
+    limits = settings.limits
+    found = []
+    for measure, figure, state, limit in (
+        ("self@1", figures.self_1, states.self_1, limits.self_at_1),
+        ("self@10", figures.self_10, states.self_10, limits.self_at_10),
+        ("self@1 with twins as hits", figures.twins_1, states.twins_1, limits.self_at_1),
+        ("self@10 with twins as hits", figures.twins_10, states.twins_10, limits.self_at_10),
+        ("heldout@10", figures.held_out, states.held_out, HELD_OUT_LOW),
+    ):
+        if state == "undecided" and figure.value is not None and (measure != "heldout@10" or states.labelled == "none"):
+            found.append(Undecided(measure, figure, limit, probes_to_decide(figure.value, limit, chunks)))
+    if states.labelled == "undecided":
+        difference, low, high = newcombe_difference(figures.held_out, figures.labelled)
+        # Both ends of the interval shrink with the square root of the number of queries.
+        reach = difference - low if difference > limits.labelled_gap else high - difference
+        distance = abs(difference - limits.labelled_gap)
+        n = figures.labelled.n
+        needed = math.ceil(n * (reach / distance) ** 2) + 1 if distance > reach / 1000 else n * 1_000_000
+        found.append(Undecided("labelled_success@10", figures.labelled, limits.labelled_gap, needed))
+    return found

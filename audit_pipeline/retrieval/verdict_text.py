@@ -1,0 +1,137 @@
+"""The paragraph that tells a person what the figures mean and what to do next. It decides nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from audit_pipeline.config import IndexAuditSettings
+from audit_pipeline.findings import Finding
+from audit_pipeline.proportions import Proportion, smallest_visible_share
+
+if TYPE_CHECKING:
+    from audit_pipeline.retrieval.verdict import Verdict
+
+MEANING = {
+    "healthy": "Chunks find themselves, and labelled queries come close to what the content allows.",
+    "local_defect": "The index works as a whole; what is wrong is local.",
+    "relationship": (
+        "Chunks find themselves, but real queries do not find their chunks: the two sides do not meet. Compare the "
+        "prompts on both sides, the words of the queries with the words of the texts, and the application's query path."
+    ),
+    "vectors_or_index": (
+        "Chunks do not find themselves. No work on prompts or phrasing will help before the vectors or the index are "
+        "mended."
+    ),
+    "twins": (
+        "Near-identical chunks take rank 1 from each other; counted as hits, they explain what is missing. This is "
+        "redundancy, not a failure: see the duplicate clusters."
+    ),
+    "contradiction": (
+        "Labelled queries succeed while chunks do not find themselves. Both cannot be right: check that labels and "
+        "probes speak of the same table, prompts and search settings."
+    ),
+    "content": (
+        "Chunks find themselves, but a sentence rarely leads back to its chunk: short, repeated or truncated text, or "
+        "both sides wrong alike."
+    ),
+    "not_measured": "This is no statement about real queries: that axis was not measured.",
+    "undecided": "The sample does not decide on which side of its limits this index stands.",
+}
+
+
+def verdict_text(
+    verdict: Verdict,
+    settings: IndexAuditSettings,
+    runs: dict[str, pa.Table | None],
+    findings: Sequence[Finding],
+    blind_spots: Sequence[str],
+    batch_probes: int,
+) -> str:
+    """One paragraph: the figures, their meaning, what is behind the misses, and what could not be seen."""
+    parts = [_figures(verdict), MEANING[verdict.reading], _undecided(verdict), _unmeasured(verdict, settings)]
+    parts.append(_causes(runs["self"]))
+    parts.append(_errors(findings))
+    parts.append(_blind(blind_spots))
+    visible = smallest_visible_share(batch_probes)
+    if visible is not None and visible < 1:
+        parts.append(
+            f"With {batch_probes:,} probes, the median of a batch, a defect in under {visible:.0%} of that batch's "
+            "chunks could have gone unseen."
+        )
+    return " ".join(part for part in parts if part)
+
+
+def shown(figure: Proportion) -> str:
+    """A share with its interval and n: 99.1% (98.6% to 99.4%, n 2,000)."""
+    if figure.value is None:
+        return "not measured"
+    if figure.low == figure.high:
+        return f"{figure.value:.1%} (all {figure.n:,})"
+    return f"{figure.value:.1%} ({figure.low:.1%} to {figure.high:.1%}, n {figure.n:,})"
+
+
+def _figures(verdict: Verdict) -> str:
+    figures = verdict.figures
+    named = (
+        ("self@1", figures.self_1),
+        ("self@10", figures.self_10),
+        ("heldout@10", figures.held_out),
+        ("labelled_success@10", figures.labelled),
+    )
+    return "; ".join(f"{name} {shown(figure)}" for name, figure in named) + "."
+
+
+def _undecided(verdict: Verdict) -> str:
+    said = []
+    for entry in verdict.undecided:
+        of_what = "queries" if entry.measure == "labelled_success@10" else "probes"
+        limit = f"a gap of {entry.limit:.0%}" if of_what == "queries" else f"{entry.limit:.1%}"
+        said.append(f"{entry.measure} straddles {limit}; about {entry.needed:,} {of_what} in all would decide it")
+    return "; ".join(said) + "." if said else ""
+
+
+def _unmeasured(verdict: Verdict, settings: IndexAuditSettings) -> str:
+    states = verdict.states
+    if states.self_1 == "none":
+        return "No probe was searched: name an encoder, or check that the sample is not empty."
+    said = []
+    if states.self_10 == "none":
+        said.append(f"self@10 needs ten rows, and the application asks for {settings.index.search.limit}")
+    if verdict.figures.labelled.value is None:
+        said.append("there are no labelled queries (labels.queries), so real queries remain unseen")
+    elif verdict.figures.held_out.value is None:
+        said.append("without held-out probes there is no ceiling to hold labelled queries against")
+    said.append("the application's own query path was not observed")
+    return _sentence("; ".join(said))
+
+
+def _causes(table: pa.Table | None) -> str:
+    if table is None or table.num_rows == 0:
+        return ""
+    counts = Counter(cause for cause in table["cause"].to_pylist() if cause is not None)
+    if not counts:
+        return ""
+    by_count = sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))
+    return f"Causes of the {sum(counts.values()):,} self misses: " + ", ".join(f"{c} {n:,}" for c, n in by_count) + "."
+
+
+def _errors(findings: Sequence[Finding]) -> str:
+    errors = Counter(finding.code for finding in findings if finding.severity == "error")
+    anomalies = sum(finding.code == "stratum_anomaly" for finding in findings)
+    said = [f"{code} ({n:,})" for code, n in sorted(errors.items())]
+    text = f"Mend the error findings first: {', '.join(said)}." if said else ""
+    if anomalies:
+        text += f"{' ' if text else ''}{anomalies:,} strata are out of line with the rest."
+    return text
+
+
+def _blind(blind_spots: Sequence[str]) -> str:
+    return _sentence("self-retrieval is blind here: " + "; ".join(blind_spots)) if blind_spots else ""
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:] + "."

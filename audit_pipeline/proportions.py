@@ -42,9 +42,10 @@ def stratified(hits: np.ndarray, strata: np.ndarray, chunks_of_stratum: np.ndarr
     ``hits`` (n,) bool, ``strata`` (n,) the stratum of each probe, ``chunks_of_stratum`` (n,) the N_h of that stratum.
     Point estimate and variance with finite-population correction follow Cochran, Sampling Techniques (1977), 5.4
     and 5.6. The normal interval fails near 0 and 1, so the interval is Wilson's at the effective sample size that
-    gives this variance (Korn & Graubard 1998 use the same device). A stratum in which all or no probes hit has an
-    estimated variance of 0, which would claim certainty: its share is smoothed by half a success for the variance
-    only. A census (every N_h equal to n_h) has no sampling error and returns low = high = value.
+    gives this variance (Korn & Graubard 1998 use the same device). That variance is 0 where every stratum hits
+    throughout or not at all, which would claim certainty: the effective size never exceeds that of a simple random
+    sample with the same weights and sampling fractions (Kish 1965). A stratum of one probe shows no variance of its
+    own and takes that of the whole. A census (every N_h equal to n_h) has no sampling error: low = high = value.
     """
     n = len(hits)
     if n == 0:
@@ -55,14 +56,16 @@ def stratified(hits: np.ndarray, strata: np.ndarray, chunks_of_stratum: np.ndarr
     hit_h = np.bincount(index, weights=np.asarray(hits, dtype=float), minlength=len(n_h))
     share_h = hit_h / n_h
     weight_h = big_n_h / big_n_h.sum()
-    value = float(weight_h @ share_h)
-    fraction = np.minimum(n_h / np.maximum(big_n_h, 1), 1.0)
-    if np.all(fraction >= 1.0):
+    value = float(big_n_h @ share_h) / float(big_n_h.sum())
+    unsampled_h = 1 - np.minimum(n_h / np.maximum(big_n_h, 1), 1.0)
+    if not unsampled_h.any():
         return Proportion(value, value, value, n)
-    smoothed = (hit_h + 0.5) / (n_h + 1)
-    variance = float(np.sum(weight_h**2 * (1 - fraction) * smoothed * (1 - smoothed) / n_h))
-    spread = max(value * (1 - value), (n * value + 0.5) / (n + 1) * (1 - (n * value + 0.5) / (n + 1)))
-    low, high = _wilson_bounds(value, spread / variance)
+    spread = value * (1 - value)
+    spread_h = np.where(n_h > 1, share_h * (1 - share_h) * n_h / np.maximum(n_h - 1, 1), spread)
+    per_probe_h = weight_h**2 * unsampled_h / n_h
+    variance = max(float(per_probe_h @ spread_h), spread * float(per_probe_h.sum()))
+    effective = spread / variance if variance > 0 else 1 / float(per_probe_h.sum())
+    low, high = _wilson_bounds(value, effective)
     return Proportion(value, min(low, value), max(high, value), n)
 
 

@@ -27,16 +27,13 @@ def run_ann_recall(
     query_vectors: np.ndarray,
     settings: IndexAuditSettings,
     progress: Progress = no_progress,
-    *,
-    passing: np.ndarray | None = None,
 ) -> StageResult:
     """Share of the ten rows returned whose exact score reaches the tenth best within 1e-6, averaged over queries.
 
     ``queries`` has query_id and run (held_out or labelled), aligned with ``query_vectors`` (q, d). A row that the
     search did not return counts as one that does not reach it, so short results lower the figure; where fewer than
-    ten chunks can be found, as many as there are stand for ten. ``passing`` (n,) bool are the rows that the
-    application's filter lets through; with a filter and without it nothing is measured, and neither is it with a
-    score cut-off or fewer than ten rows asked for. The similarity form counts ties, as an id overlap would not
+    ten chunks can be found, as many as there are stand for ten. Only rows that the application's filter lets through
+    count. Nothing is measured with a score cut-off or fewer than ten rows asked for. The similarity form counts ties, as an id overlap would not
     (Aumueller et al. 2020, ANN-Benchmarks). Returns the table ann_recall and the section of audit.json.
     """
     search = settings.index.search
@@ -45,7 +42,7 @@ def run_ann_recall(
         unmeasured = "no held-out or labelled query was encoded"
     elif search.limit < K:
         unmeasured = f"the application asks for {search.limit} rows, fewer than {K}"
-    elif settings.index.filter is not None and passing is None:
+    elif settings.index.filter is not None and snapshot.passes_filter is None:
         unmeasured = "the application's filter was not evaluated over the rows"
     elif search.min_score is not None:
         unmeasured = "the application's score cut-off shortens the results"
@@ -55,6 +52,7 @@ def run_ann_recall(
             {"n": 0, f"ann_recall@{K}": NOT_MEASURED.as_dict(), "reason": unmeasured},
             [_not_measured(unmeasured)],
         )
+    passing = snapshot.passes_filter
     searchable = snapshot.searchable if passing is None else snapshot.searchable & passing
     exact = ExactSearch(snapshot.vectors, searchable, snapshot.metric)
     identities = Identities(snapshot)

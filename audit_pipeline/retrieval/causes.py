@@ -11,9 +11,11 @@ import numpy as np
 from audit_pipeline.index.exact import TIE_TOLERANCE
 from audit_pipeline.index.snapshot import VECTOR_STATES
 from audit_pipeline.retrieval.miss import Evidence, Miss
-from audit_pipeline.retrieval.variants import FINDERS
 
 UNDETERMINED = "undetermined"
+FINDERS = ("nprobes", "ef", "refine", "exact")
+"""Search variants tried in this order for a row that the ANN search loses; "exact" leaves the index out."""
+
 _EXAMPLES = 5
 
 Outcome = dict[str, Any] | None

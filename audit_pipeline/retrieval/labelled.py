@@ -14,7 +14,7 @@ from audit_pipeline.corpus.bands import length_band
 from audit_pipeline.corpus.text import count_words, normalise, words
 from audit_pipeline.findings import Finding
 from audit_pipeline.index.exact import TIE_TOLERANCE, ExactSearch
-from audit_pipeline.index.snapshot import TableSnapshot
+from audit_pipeline.index.snapshot import TableSnapshot, VariantFunction
 from audit_pipeline.proportions import bootstrap_mean, wilson
 from audit_pipeline.results import Progress, StageResult, no_progress
 from audit_pipeline.retrieval.diagnosis import Diagnosis, Probes, diagnose
@@ -22,7 +22,6 @@ from audit_pipeline.retrieval.miss import Evidence
 from audit_pipeline.retrieval.ranking import Identities, Ranking, nullable, rank_answers, rank_returned
 from audit_pipeline.retrieval.self_retrieval import search_in_blocks
 from audit_pipeline.retrieval.tables import as_schema, booleans, retrieved_table
-from audit_pipeline.retrieval.variants import VariantSearch
 
 RUN = "labelled"
 K = 10
@@ -50,7 +49,7 @@ def run_labelled(
     progress: Progress = no_progress,
     *,
     population: pa.Table | None = None,
-    variants: VariantSearch | None = None,
+    variants: VariantFunction | None = None,
 ) -> StageResult:
     """Searches each labelled query as the application does, and scores it exactly.
 

@@ -10,10 +10,9 @@ import pyarrow as pa
 
 from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.index.exact import TIE_TOLERANCE, ExactSearch
-from audit_pipeline.index.snapshot import TableSnapshot
+from audit_pipeline.index.snapshot import TableSnapshot, VariantFunction
 from audit_pipeline.retrieval.ranking import Identities
 from audit_pipeline.retrieval.twins import Twin, twin
-from audit_pipeline.retrieval.variants import VariantSearch
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ class Evidence:
     identities: Identities
     settings: IndexAuditSettings
     own_texts: Mapping[str, str] = field(default_factory=dict)  # the store's text of missed chunks, where it has them
-    variants: VariantSearch | None = None
+    variants: VariantFunction | None = None
     fidelity: Fidelity = field(default_factory=Fidelity)
     cosine_ranks: Mapping[int, int] = field(default_factory=dict)  # position -> rank_min under cosine
     lexical_ranks: Mapping[int, int | None] = field(default_factory=dict)  # position -> rank of the answer by words
@@ -86,7 +85,7 @@ class Evidence:
         """Whether the variant search returns the answer within its limit; None where no variants can be run."""
         if self.variants is None:
             return None
-        hits = self.variants(miss.query[None, :], self.settings.index.search.limit, variant)  # type: ignore[arg-type]
+        hits = self.variants(miss.query[None, :], self.settings.index.search.limit, variant)
         rows = hits.rows[0]
         return any(self.identities.id_of(row) == miss.chunk_id for row in rows[rows >= 0])
 

@@ -11,14 +11,13 @@ from audit_pipeline import schemas
 from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.findings import Finding
 from audit_pipeline.index.exact import ExactSearch
-from audit_pipeline.index.snapshot import SearchHits, TableSnapshot
+from audit_pipeline.index.snapshot import SearchHits, TableSnapshot, VariantFunction
 from audit_pipeline.proportions import stratified
 from audit_pipeline.results import Progress, StageResult, no_progress
 from audit_pipeline.retrieval.diagnosis import Diagnosis, Probes, diagnose
 from audit_pipeline.retrieval.miss import Evidence, Fidelity, texts_by_id
 from audit_pipeline.retrieval.ranking import Identities, best_others, nullable, rank_answers, rank_returned
 from audit_pipeline.retrieval.tables import PROBE_COLUMNS, as_schema, booleans, qrels_table, retrieved_table
-from audit_pipeline.retrieval.variants import VariantSearch
 
 RUN = "self"
 _SEARCH_BLOCK = 500
@@ -32,7 +31,7 @@ def run_self_retrieval(
     settings: IndexAuditSettings,
     progress: Progress = no_progress,
     *,
-    variants: VariantSearch | None = None,
+    variants: VariantFunction | None = None,
     fidelity: Fidelity | None = None,
 ) -> StageResult:
     """Searches each probe's own text as the application does, and scores it exactly.

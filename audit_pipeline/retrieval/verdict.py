@@ -66,7 +66,7 @@ def run_verdict(
     *,
     own_prompts: Mapping[str, str] | None = None,
 ) -> StageResult:
-    """Strata, anomalies and the reading of the runs that took place (None: did not run).
+    """Strata, anomalies and the reading of the runs that took place (None or an empty result: did not run).
 
     Of each run the table and the summary are used. ``population`` are all chunks (see ``strata.strata_tables``);
     ``findings`` those of the stages before; ``own_prompts`` the model's own known prompts by role (query, passage or
@@ -164,7 +164,7 @@ def blind_spots(settings: IndexAuditSettings, own_prompts: Mapping[str, str]) ->
 
 
 def _table(result: StageResult | None, name: str) -> pa.Table | None:
-    return None if result is None else result.tables[name]
+    return None if result is None else result.tables.get(name)
 
 
 def _figures(table: pa.Table | None, held_out: StageResult | None, labelled: StageResult | None) -> Figures:

@@ -86,7 +86,7 @@ def readings_of(states: States) -> set[str]:
     ]
     possible = set()
     for values in itertools.product(*choices):
-        decided = replace(states, **dict(zip(names, values, strict=True)))
+        decided = replace(states, **dict(zip(names, values, strict=True)))  # type: ignore[arg-type]
         if _order(decided.twins_1) >= _order(decided.self_1) and _order(decided.twins_10) >= _order(decided.self_10):
             possible.add(reading_of(decided))
     return possible

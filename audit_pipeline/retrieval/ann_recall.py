@@ -33,8 +33,9 @@ def run_ann_recall(
     ``queries`` has query_id and run (held_out or labelled), aligned with ``query_vectors`` (q, d). A row that the
     search did not return counts as one that does not reach it, so short results lower the figure; where fewer than
     ten chunks can be found, as many as there are stand for ten. Only rows that the application's filter lets through
-    count. Nothing is measured with a score cut-off or fewer than ten rows asked for. The similarity form counts ties, as an id overlap would not
-    (Aumueller et al. 2020, ANN-Benchmarks). Returns the table ann_recall and the section of audit.json.
+    count. Nothing is measured with a score cut-off or fewer than ten rows asked for. The similarity form counts ties,
+    as an id overlap would not (Aumueller et al. 2020, ANN-Benchmarks). Returns the table ann_recall and the section
+    of audit.json.
     """
     search = settings.index.search
     unmeasured = None

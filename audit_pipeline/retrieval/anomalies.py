@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +12,7 @@ import pyarrow as pa
 from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.findings import Finding
 from audit_pipeline.retrieval.strata import KEYS, RUNS, RunMeasures, frame
-from audit_pipeline.scopes import merge_cells
+from audit_pipeline.scopes import Cell, cells_in, merge_cells
 
 MIN_PROBES = 20
 FALSE_DISCOVERY_RATE = 0.05
@@ -115,12 +116,12 @@ def _judged(run: RunMeasures, table: pa.Table) -> pd.DataFrame:
 
 def _scopes(probes: pd.DataFrame, least_effect: float) -> list[tuple[dict[str, str], Contrast]]:
     """Scopes with their contrasts: cells first, then what the cells leave unexplained."""
-    tested, low = _low(probes, "batch", least_effect)
+    dated = probes[probes["ingestion_date"] != ""]
+    tested, low = _low(dated, "batch", least_effect)
     scopes: list[tuple[dict[str, str], Contrast]] = []
-    by_cell = {(c.keys[0], c.keys[1]): c for c in low}
-    for scope in merge_cells(set(by_cell), {(c.keys[0], c.keys[1]) for c in tested}) if by_cell else []:
-        inside = [c for cell, c in by_cell.items() if _within(dict(zip(KEYS["batch"], cell, strict=True)), scope)]
-        scopes.append((scope, _together(inside)))
+    by_cell = {_cell(contrast): contrast for contrast in low}
+    for scope in merge_cells(by_cell, [_cell(contrast) for contrast in tested]):
+        scopes.append((scope, _together([by_cell[cell] for cell in sorted(cells_in(scope, by_cell), key=str)])))
     for dimension in ("source", "ingestion_date", "length_band"):
         explained = np.zeros(len(probes), bool)
         for scope, _ in scopes:
@@ -132,6 +133,10 @@ def _scopes(probes: pd.DataFrame, least_effect: float) -> list[tuple[dict[str, s
             scopes = [entry for entry in scopes if not _within(entry[0], scope)]
             scopes.append((scope, contrast))
     return scopes
+
+
+def _cell(contrast: Contrast) -> Cell:
+    return contrast.keys[0], dt.date.fromisoformat(contrast.keys[1])
 
 
 def _low(probes: pd.DataFrame, dimension: str, least_effect: float) -> tuple[list[Contrast], list[Contrast]]:

@@ -1,4 +1,4 @@
-"""Checks of the measuring instrument itself: no figure may come from a broken exact search. Nothing is repaired here."""
+"""Checks of the measuring instrument: no figure may come from a broken exact search. Nothing is repaired here."""
 
 from __future__ import annotations
 

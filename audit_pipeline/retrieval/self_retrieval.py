@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from audit_pipeline import schemas
 from audit_pipeline.config import IndexAuditSettings
@@ -101,9 +102,9 @@ def run_self_retrieval(
         "retrieved": retrieved_table(RUN, probe_ids, hits.rows, query_vectors, exact, identities),
         "qrels": qrels_table(RUN, probe_ids, chunk_ids),
     }
-    short = _short(hits.returned, limit, snapshot, identities)
-    summary = _summary(table, ranking.haystack, limit, short, diagnosis)
-    return StageResult(tables, summary, _findings(table, short, limit, settings))
+    expected = min(limit, _available(snapshot, identities))
+    summary = _summary(table, ranking.haystack, limit, expected, diagnosis)
+    return StageResult(tables, summary, _findings(table, expected, settings))
 
 
 def search_in_blocks(snapshot: TableSnapshot, queries: np.ndarray, limit: int, progress: Progress) -> SearchHits:
@@ -132,13 +133,12 @@ def _query_texts(
     return texts
 
 
-def _short(returned: np.ndarray, limit: int, snapshot: TableSnapshot, identities: Identities) -> int:
-    """Searches that answered with fewer ids than were asked for and could be had."""
-    available = len(np.unique(identities.codes[snapshot.searchable]))
-    return int(np.count_nonzero(returned < min(limit, available)))
+def _available(snapshot: TableSnapshot, identities: Identities) -> int:
+    """Distinct ids that a search without a filter could return."""
+    return len(np.unique(identities.codes[snapshot.searchable]))
 
 
-def _summary(table: pa.Table, haystack: int, limit: int, short: int, diagnosis: Diagnosis) -> dict[str, Any]:
+def _summary(table: pa.Table, haystack: int, limit: int, expected: int, diagnosis: Diagnosis) -> dict[str, Any]:
     rank_min = table["rank_min"].fill_null(0).to_numpy()
     rank_max = table["rank_max"].fill_null(0).to_numpy()
 
@@ -153,55 +153,44 @@ def _summary(table: pa.Table, haystack: int, limit: int, short: int, diagnosis: 
         "self@10": corpus(booleans(table["hit_10"])) if limit >= 10 else None,
         "self@1_lenient": corpus(rank_min == 1),
         "self@1_unique": corpus(rank_max == 1),
-        "short_results": short,
+        "short_results": int(np.count_nonzero(table["returned"].to_numpy() < expected)),
         "causes": diagnosis.counts,
         "misses": diagnosis.misses,
     }
 
 
-def _findings(table: pa.Table, short: int, limit: int, settings: IndexAuditSettings) -> list[Finding]:
+def _findings(table: pa.Table, expected: int, settings: IndexAuditSettings) -> list[Finding]:
     n = table.num_rows
     findings = []
-    if short:
+    short = table.filter(pc.less(table["returned"], expected))
+    if short.num_rows:
         findings.append(
             Finding(
                 "short_results",
                 "warning",
-                f"{short:,} of {n:,} searches answered with fewer than the {limit} chunks asked for, "
-                "although more could be found.",
+                f"{short.num_rows:,} of {n:,} searches answered with fewer than the {expected} chunks that were asked "
+                "for and could be had.",
                 "Filter before the search (prefilter: true), raise nprobes, or ask for more rows and cut afterwards.",
                 n_compared=n,
-                share=short / n,
-                evidence={"searches": n, "short": short, "limit": limit},
-                examples=_examples(table, lambda rows: rows["returned"].to_numpy() < limit),
+                share=short.num_rows / n,
+                evidence={"searches": n, "short": short.num_rows, "expected": expected},
+                examples=short["chunk_id"].to_pylist(),
             )
         )
-    below = _examples(
-        table, lambda rows: np.array([cause == "below_cutoff" for cause in rows["cause"].to_pylist()]), None
-    )
-    if below:
-        scores = [
-            s
-            for s, cause in zip(table["score"].to_pylist(), table["cause"].to_pylist(), strict=True)
-            if cause == "below_cutoff"
-        ]
+    below = table.filter(pc.equal(table["cause"], "below_cutoff"))
+    if below.num_rows:
+        scores = below["score"].to_numpy()
         findings.append(
             Finding(
                 "below_cutoff",
                 "warning",
-                f"The cut-off min_score = {settings.index.search.min_score} drops {len(below):,} of {n:,} probes that "
-                "the search found by their own text.",
+                f"The cut-off min_score = {settings.index.search.min_score} drops {below.num_rows:,} of {n:,} probes "
+                "that the search found by their own text.",
                 "Lower the cut-off, or set it from the scores of queries whose answers are known.",
                 n_compared=n,
-                share=len(below) / n,
-                evidence={
-                    name: float(np.quantile(scores, q)) for name, q in (("p5", 0.05), ("p50", 0.5), ("p95", 0.95))
-                },
-                examples=below,
+                share=below.num_rows / n,
+                evidence={"score": {f"p{q}": float(np.percentile(scores, q)) for q in (5, 50, 95)}},
+                examples=below["chunk_id"].to_pylist(),
             )
         )
     return findings
-
-
-def _examples(table: pa.Table, mask: Any, limit: int | None = 5) -> list[str]:
-    return table.filter(pa.array(mask(table)))["chunk_id"].to_pylist()[:limit]

@@ -11,7 +11,7 @@ from audit_pipeline.report.strata_view import Cell, Grid
 from audit_pipeline.report.wording import is_measured, number, percent
 
 ROW = 40  # px a row of the figures chart
-_STATES = ["at or over the limit", "under it, may be chance", "under it for certain"]
+_STATES = ["fine", "unsure", "low"]  # in the order of strata_view.FINE, UNSURE, LOW; the page explains them
 _STATE_COLOURS = [LIGHT["blue"], LIGHT["orange"], LIGHT["red"]]
 
 
@@ -37,9 +37,9 @@ def figures_chart(rows: Sequence[tuple[str, Mapping[str, Any], float | None]], w
     y = alt.Y("name:N", sort=names, title=None, axis=alt.Axis(ticks=False, domain=False, labelLimit=130))
     x = alt.Scale(domain=[0, 100])
     base = alt.Chart(alt.Data(values=data)).encode(y=y)
-    title = "% found, with the 95 % interval; | marks the limit"
+    tens = alt.Axis(tickCount=10 if width > 500 else 5)
     interval = base.mark_rule(strokeWidth=5, opacity=0.45, color=LIGHT["blue"]).encode(
-        x=alt.X("low:Q", scale=x, title=title), x2="high:Q"
+        x=alt.X("low:Q", scale=x, title="% found", axis=tens), x2="high:Q"
     )
     point = base.mark_point(filled=True, size=70, opacity=1, color=LIGHT["blue"]).encode(x=alt.X("value:Q", scale=x))
     limits = (
@@ -55,22 +55,25 @@ def cells_chart(cells: Sequence[Cell], limit: float, width: int, title: str) -> 
     """One row a cell: its share with interval against the limit, in the order given."""
     import altair as alt
 
+    room = 34 if width > 500 else 18  # letters
+    names = [f"{name} (n {number(cell.n)})" for name, cell in zip(_short_names(cells, room), cells, strict=True)]
     data: list[dict[str, Any]] = [
         {
-            "name": f"{cell.name} (n {number(cell.n)})",
+            "name": name,
             "value": 100 * cell.value,
             "low": 100 * cell.low,
             "high": 100 * cell.high,
-            "state": _STATES[cell.state(limit)],
+            "state": _STATES[cell.state(limit, len(cells))],
         }
-        for cell in cells
+        for name, cell in zip(names, cells, strict=True)
     ]
-    names = [row["name"] for row in data]
     label_room = 240 if width > 500 else 150
     y = alt.Y("name:N", sort=names, title=None, axis=alt.Axis(ticks=False, domain=False, labelLimit=label_room - 10))
     x = alt.Scale(domain=[_least(cells), 100], zero=False)
     base = alt.Chart(alt.Data(values=data)).encode(y=y, color=_state_colour())
-    interval = base.mark_rule(strokeWidth=4, opacity=0.5).encode(x=alt.X("low:Q", scale=x, title=title), x2="high:Q")
+    interval = base.mark_rule(strokeWidth=4, opacity=0.5).encode(
+        x=alt.X("low:Q", scale=x, title=title, axis=alt.Axis(tickCount=10 if width > 500 else 5)), x2="high:Q"
+    )
     point = base.mark_point(filled=True, size=60, opacity=1).encode(x=alt.X("value:Q", scale=x), shape=_state_shape())
     return alt.layer(interval, point, _limit_rule(limit)).properties(width=width - label_room, height=20 * len(cells))
 
@@ -85,7 +88,7 @@ def timeline_chart(cells: Sequence[Cell], limit: float, width: int, title: str) 
             "value": 100 * cell.value,
             "low": 100 * cell.low,
             "high": 100 * cell.high,
-            "state": _STATES[cell.state(limit)],
+            "state": _STATES[cell.state(limit, len(cells))],
         }
         for cell in cells
     ]
@@ -105,7 +108,12 @@ def grid_chart(grid: Grid, limit: float, width: int) -> Any:
     import altair as alt
 
     data: list[dict[str, Any]] = [
-        {"source": cell.source, "period": cell.period, "state": _STATES[cell.state(limit)], "n": cell.n}
+        {
+            "source": cell.source,
+            "period": cell.period,
+            "state": _STATES[cell.state(limit, len(grid.cells))],
+            "n": cell.n,
+        }
         for cell in grid.cells
     ]
     label_room = 200 if width > 500 else 120
@@ -184,6 +192,16 @@ def overview_png(audit: Mapping[str, Any]) -> bytes | None:
     return to_png(figures_chart(rows, 640)) if rows else None
 
 
+def _short_names(cells: Sequence[Cell], letters: int) -> list[str]:
+    """Names cut to what the axis has room for, and still all different."""
+    names: list[str] = []
+    for cell in cells:
+        cut = cell.name if len(cell.name) <= letters else cell.name[: letters - 1] + "…"
+        again = sum(name == cut or name.startswith(f"{cut} #") for name in names)
+        names.append(f"{cut} #{again + 1}" if again else cut)
+    return names
+
+
 def _least(cells: Sequence[Cell]) -> int:
     """Where the axis begins: the tens under the lowest interval, so that shares near 100 % can be told apart."""
     return min(90, 10 * int(10 * min(cell.low for cell in cells)))
@@ -192,20 +210,14 @@ def _least(cells: Sequence[Cell]) -> int:
 def _state_colour() -> Any:
     import altair as alt
 
-    return alt.Color("state:N", scale=alt.Scale(domain=_STATES, range=_STATE_COLOURS), legend=_state_legend())
+    return alt.Color("state:N", scale=alt.Scale(domain=_STATES, range=_STATE_COLOURS), legend=None)
 
 
 def _state_shape() -> Any:
     import altair as alt
 
     shapes = ["circle", "diamond", "square"]
-    return alt.Shape("state:N", scale=alt.Scale(domain=_STATES, range=shapes), legend=_state_legend())
-
-
-def _state_legend() -> Any:
-    import altair as alt
-
-    return alt.Legend(title=None, columns=1)
+    return alt.Shape("state:N", scale=alt.Scale(domain=_STATES, range=shapes), legend=None)
 
 
 def _limit_rule(limit: float, horizontal: bool = False) -> Any:

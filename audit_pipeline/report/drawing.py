@@ -8,7 +8,7 @@ from typing import Any
 
 from audit_pipeline.report.palette import LIGHT
 
-WIDE, NARROW = 700, 310  # px: inside the page's column, and inside a phone of 390 px with its margins
+WIDE, NARROW = 900, 310  # px: inside the page's column, and inside a phone of 390 px with its margins
 _NAMESPACE = re.compile(r'\s+xmlns(:\w+)?="[^"]*"')
 _SIZE = re.compile(r'(<svg\b[^>]*?)\s+width="([\d.]+)" height="([\d.]+)"')
 _IDS = re.compile(r'(id="|url\(#)((?:clip|gradient_|pattern_)\d+)')
@@ -40,10 +40,15 @@ def _styled(chart: Any) -> Any:
     text = {"labelColor": LIGHT["ink"], "titleColor": LIGHT["muted"], "labelFontSize": 12, "titleFontSize": 12}
     axis = {**text, "titleFontWeight": "normal", "gridColor": LIGHT["line"], "domainColor": LIGHT["line"]}
     return (
-        chart.configure(background=LIGHT["ground"], font="sans-serif", aria=False)
+        chart.configure(
+            background=LIGHT["ground"],
+            font="sans-serif",
+            aria=False,
+            padding={"left": 14, "right": 8, "top": 5, "bottom": 5},
+        )
         .configure_axis(**axis, tickColor=LIGHT["line"])
         .configure_view(stroke=None)
-        .configure_legend(**text, orient="top", title=None, symbolStrokeWidth=2)
+        .configure_legend(**text, orient="top", title=None, symbolOpacity=1)
         .configure_text(fontSize=12)
         .configure_title(color=LIGHT["ink"], fontSize=13, anchor="start", fontWeight="bold")
     )

@@ -10,7 +10,7 @@ import pyarrow as pa
 from audit_pipeline.report.clusters_view import largest_clusters
 
 EXCERPT_CHARACTERS = 240
-MISSES_SHOWN_PER_CAUSE = 3
+MISSES_SHOWN_PER_CAUSE = 2
 
 
 def shown_misses(audit: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from audit_pipeline.report.wording import interval, is_measured, number, percent
+from audit_pipeline.report.wording import interval, is_measured, limit_words, number, percent
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ def headline_cards(audit: Mapping[str, Any]) -> list[Card]:
     ceiling = held["heldout@10"]
     least = None
     if is_measured(ceiling):
-        least = max(0.0, ceiling["value"] - limits["labelled_gap"])
+        least = round(max(0.0, ceiling["value"] - limits["labelled_gap"]), 3)
     return [
         _card("self@1", "Does a chunk's own text find it first?", own["self@1"], limits["self_at_1"], own["haystack"]),
         _card("self@10", "… or among the first 10?", own["self@10"], limits["self_at_10"], own["haystack"]),
@@ -59,7 +59,7 @@ def _card(name: str, question: str, figure: Any, limit: float | None, haystack: 
     value = percent(figure["value"])
     if limit is None:
         return Card(name, question, value, detail, "no limit: the ceiling the content allows", "none")
-    wanted = f"its limit of {percent(limit)}{origin}"
+    wanted = f"its limit of {limit_words(limit)}{origin}"
     if figure["high"] < limit:
         return Card(name, question, value, detail, f"✗ under {wanted}", "bad")
     if figure["low"] < limit:

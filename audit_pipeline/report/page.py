@@ -26,12 +26,14 @@ def render_page(audit: Mapping[str, Any], texts: Mapping[str, str], clusters: Se
         lstrip_blocks=True,
     )
     environment.filters |= {
-        "percent": wording.percent,
+        "percent": lambda share: wording.unbroken(wording.percent(share)),
         "number": wording.number,
         "scope": wording.scope_words,
-        "share": wording.share_words,
-        "interval": wording.interval,
+        "share": lambda finding: wording.unbroken(wording.share_words(finding)),
+        "interval": lambda figure: wording.unbroken(wording.interval(figure)),
         "visible": wording.visible,
+        "limit": lambda limit: wording.unbroken(wording.limit_words(limit)),
+        "unbroken": wording.unbroken,
     }
     view = page_view(audit, texts, clusters)
     view["charts"] = {

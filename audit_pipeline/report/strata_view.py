@@ -28,11 +28,20 @@ class Cell:
     source: str = ""
     period: str = ""
 
-    def state(self, limit: float) -> int:
-        """FINE at or over the limit, UNSURE where only the estimate is under it, LOW where the interval is too."""
+    def chance(self, limit: float) -> float:
+        """Probability of so few hits if the true share were the limit (exact binomial, one-sided)."""
+        from scipy.stats import binom
+
+        return float(binom.cdf(round(self.value * self.n), self.n, limit))
+
+    def state(self, limit: float, cells: int) -> int:
+        """FINE at or over the limit; under it LOW where chance does not explain it at 5 %, else UNSURE.
+
+        Of many cells a few are low by chance, so the 5 % are divided by the number of ``cells`` looked at (Bonferroni).
+        """
         if self.value >= limit:
             return FINE
-        return LOW if self.high < limit else UNSURE
+        return LOW if self.chance(limit) < 0.05 / cells else UNSURE
 
 
 @dataclass(frozen=True)
@@ -59,9 +68,9 @@ def cells_of(elements: Sequence[Mapping[str, Any]], keys: Sequence[str], figure:
     return cells
 
 
-def worst_first(cells: Sequence[Cell], most: int = MAX_ROWS) -> list[Cell]:
-    """The cells that are surest to be low first: ordered by the upper end of their interval."""
-    return sorted(cells, key=lambda cell: (cell.high, cell.value, cell.name))[:most]
+def worst_first(cells: Sequence[Cell], limit: float, most: int = MAX_ROWS) -> list[Cell]:
+    """The cells that chance explains least first."""
+    return sorted(cells, key=lambda cell: (cell.chance(limit), cell.value, cell.name))[:most]
 
 
 def pooled(cells: Sequence[Cell], most: int = MAX_PERIODS) -> tuple[list[Cell], str]:
@@ -83,12 +92,14 @@ def pooled(cells: Sequence[Cell], most: int = MAX_PERIODS) -> tuple[list[Cell], 
     return merged, unit
 
 
-def grid_of(elements: Sequence[Mapping[str, Any]], figure: str, most_periods: int, most_sources: int) -> Grid:
-    """Source x period of the sources whose worst cell is surest to be low."""
+def grid_of(
+    elements: Sequence[Mapping[str, Any]], figure: str, limit: float, most_periods: int, most_sources: int = MAX_ROWS
+) -> Grid:
+    """Source x period of the sources whose worst cell chance explains least."""
     cells, _ = pooled(cells_of(elements, ("source", "ingestion_date"), figure), most_periods)
     worst: dict[str, float] = {}
     for cell in cells:
-        worst[cell.source] = min(worst.get(cell.source, 1.0), cell.high)
+        worst[cell.source] = min(worst.get(cell.source, 1.0), cell.chance(limit))
     sources = sorted(worst, key=lambda source: (worst[source], source))[:most_sources]
     shown = [cell for cell in cells if cell.source in sources]
     return Grid(shown, sources, sorted({cell.period for cell in shown}))

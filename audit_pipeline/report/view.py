@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -79,17 +80,17 @@ def _drawn(audit: Mapping[str, Any], width: int, prefix: str) -> dict[str, str]:
     rows = charts.headline_rows(audit)
     if rows:
         drawn["figures"] = charts.figures_chart(rows, width)
-    sources = strata_view.worst_first(strata_view.cells_of(own["by_source"], ("source",), "self@1"))
+    sources = strata_view.worst_first(strata_view.cells_of(own["by_source"], ("source",), "self@1"), limit)
     if sources:
         drawn["sources"] = charts.cells_chart(sources, limit, width, "self@1 in %")
     days = strata_view.cells_of(own["by_ingestion_date"], ("ingestion_date",), "self@1")
     if days:
         periods, _ = strata_view.pooled(days, 40 if width == WIDE else strata_view.MAX_PERIODS)
         drawn["dates"] = charts.timeline_chart(periods, limit, width, "self@1 in %")
-    bands = strata_view.cells_of(own["by_length_band"], ("length_band",), "self@1")
+    bands = sorted(strata_view.cells_of(own["by_length_band"], ("length_band",), "self@1"), key=_tokens)
     if bands:
         drawn["lengths"] = charts.cells_chart(bands, limit, width, "self@1 in %, by tokens of the chunk")
-    grid = strata_view.grid_of(own["by_batch"], "self@1", 24 if width == WIDE else 12, strata_view.MAX_ROWS)
+    grid = strata_view.grid_of(own["by_batch"], "self@1", limit, 24 if width == WIDE else 12)
     if len(grid.sources) > 1 and len(grid.periods) > 1:
         drawn["grid"] = charts.grid_chart(grid, limit, width)
     if any(count for counts in audit["causes"].values() for count in counts.values()):
@@ -105,21 +106,38 @@ def _drawn(audit: Mapping[str, Any], width: int, prefix: str) -> dict[str, str]:
 def _worst_batches(audit: Mapping[str, Any]) -> list[strata_view.Cell]:
     limit = audit["settings"]["limits"]["self_at_1"]
     cells = strata_view.cells_of(audit["self_retrieval"]["by_batch"], ("source", "ingestion_date"), "self@1")
-    return [cell for cell in strata_view.worst_first(cells, 8) if cell.state(limit) != strata_view.FINE]
+    worst = strata_view.worst_first(cells, limit, 8)
+    return [cell for cell in worst if cell.state(limit, len(cells)) == strata_view.LOW]
+
+
+def _tokens(band: strata_view.Cell) -> int:
+    """Where a length band such as '40-127' or '2048+' begins."""
+    return int("".join(itertools.takewhile(str.isdigit, band.name)) or 0)
 
 
 def _miss(miss: Mapping[str, Any], texts: Mapping[str, str]) -> dict[str, Any]:
     rival = rival_of(miss)
-    shown = {key: _short(value) for key, value in miss["evidence"].items()}
+    shown = {key: _short(value) for key, value in miss["evidence"].items() if value not in (rival, [rival])}
     return {
         **miss,
         "run_words": RUNS[miss["run"]],
         "meaning": CAUSES[miss["cause"]],
+        "place": _place(miss),
         "evidence": shown,
         "rival": rival,
         "text": texts.get(miss["chunk_id"]),
         "rival_text": texts.get(rival) if rival else None,
     }
+
+
+def _place(miss: Mapping[str, Any]) -> str:
+    returned, best, worst = miss["rank_returned"], miss["rank_min"], miss["rank_max"]
+    exact = "no place by exact score" if best is None else f"place {best:,} by exact score"
+    if best is not None and worst is not None and worst != best:
+        exact = f"place {best:,} to {worst:,} by exact score, tied"
+    if miss["run"] == "held_out":
+        return exact
+    return f"{'not among the results' if returned is None else f'place {returned:,} of the results'}, {exact}"
 
 
 def _short(value: Any) -> str:

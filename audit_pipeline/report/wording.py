@@ -134,6 +134,16 @@ def percent(value: float | None, digits: int = 1) -> str:
     return f"{text} %"
 
 
+def unbroken(text: str) -> str:
+    """The text with its per cent signs kept on the line of their number."""
+    return text.replace(" %", "\u00a0%")
+
+
+def limit_words(limit: float) -> str:
+    """A limit as the settings give it: 98 %, 99.5 %."""
+    return f"{100 * limit:.4g} %"
+
+
 def interval(figure: Mapping[str, Any]) -> str:
     """The 95 % interval of a measured proportion, such as '97.1 to 98.9 %'."""
     return f"{100 * figure['low']:.1f} to {100 * figure['high']:.1f} %"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from typing import Literal
@@ -38,7 +39,9 @@ def twin(a: str, b: str, similarity: float) -> Twin | None:
     numeric = _without_numbers(a) == _without_numbers(b)
     if _one_word_differs(words_a, words_b):
         return Twin("one_word", numeric)
-    if Indel.normalized_similarity(words_a, words_b, score_cutoff=similarity) >= similarity:
+    # As a whole number of words: in floating point eight of ten words alike are a hair under 0.8.
+    most = math.floor((1 - similarity) * (len(words_a) + len(words_b)) + 1e-9)
+    if Indel.distance(words_a, words_b, score_cutoff=most) <= most:
         return Twin("similar", numeric)
     return None
 

@@ -3,11 +3,11 @@ import json
 import numpy as np
 import pyarrow as pa
 import pytest
-from audit_pipeline_tests.retrieval.worlds import axes, chunk_table, column, on_circle, plan, settings, snapshot
 
 from audit_pipeline import schemas
 from audit_pipeline.results import StageResult
 from audit_pipeline.retrieval.self_retrieval import run_self_retrieval
+from audit_pipeline_tests.retrieval.worlds import axes, chunk_table, column, on_circle, plan, settings, snapshot
 
 WORDS = "amber birch cedar delta ember fjord grove heath inlet jetty knoll lagoon marsh north ocean".split()
 

@@ -1,0 +1,275 @@
+"""Each cause is planted, and has a clean twin: the same world without the fault, in which nothing is missed."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from audit_pipeline.index.snapshot import NAN, USABLE, ZERO, SearchHits, TableSnapshot
+from audit_pipeline.retrieval.causes import CAUSE_ORDER
+from audit_pipeline.retrieval.diagnosis import merge_misses
+from audit_pipeline.retrieval.miss import Fidelity
+from audit_pipeline.retrieval.self_retrieval import run_self_retrieval
+from audit_pipeline_tests.retrieval.worlds import (
+    axes,
+    chunk_table,
+    column,
+    full_search,
+    on_circle,
+    plan,
+    settings,
+    snapshot,
+)
+
+IDS = ["a", "b", "c", "d"]
+TEXTS = [
+    "how to open a valve",
+    "seasons of the northern sea",
+    "a ledger of unpaid invoices",
+    "four notes for a small choir",
+]
+
+
+def rows(texts: list[str] = TEXTS, ids: list[str] = IDS) -> pa.Table:
+    return chunk_table(ids, texts)
+
+
+def causes_of(
+    made: TableSnapshot, queries: np.ndarray, store: pa.Table | None = None, **options: Any
+) -> dict[str, Any]:
+    store = rows() if store is None else store
+    result = run_self_retrieval(
+        made,
+        options.pop("plan", plan(store)),
+        queries,
+        store,
+        options.pop("with_settings", settings()),
+        **options,
+    )
+    causes = column(result.tables["self_retrieval"], "cause")
+    notes = column(result.tables["self_retrieval"], "evidence")
+    return {key: (cause, json.loads(notes[key])) for key, cause in causes.items() if cause is not None}
+
+
+def one(found: dict[str, Any]) -> tuple[str, str, dict[str, Any]]:
+    ((chunk_id, (cause, evidence)),) = found.items()
+    return chunk_id, cause, evidence
+
+
+def lose_b(query: int, row: int) -> bool:
+    return query == 1 and row == 1
+
+
+def test_a_clean_table_has_no_cause():
+    assert causes_of(snapshot(rows(), axes(4)), axes(4)) == {}
+
+
+def test_missing_row():
+    kept = rows().take([0, 2, 3])
+    chunk_id, cause, evidence = one(causes_of(snapshot(kept, axes(4)[[0, 2, 3]]), axes(4)))
+    assert (chunk_id, cause, evidence["table_rows"]) == ("b", "missing_row", 3)
+
+
+def test_duplicate_id_with_different_content():
+    table = rows([*TEXTS, "another content altogether"], [*IDS, "b"])
+    vectors = np.vstack([axes(4), axes(4)[2]])
+    vectors[1] = axes(4)[0]  # both rows of b are far from its text
+    found = causes_of(snapshot(table, vectors), axes(4))
+    assert found["b"][0] == "duplicate_id"
+    assert found["b"][1] == {"count": 2, "rows": [1, 4]}
+
+
+def test_an_id_twice_with_the_same_content_is_no_cause():
+    table = rows([*TEXTS, TEXTS[1]], [*IDS, "b"])
+    assert causes_of(snapshot(table, np.vstack([axes(4), axes(4)[1]])), axes(4)) == {}
+
+
+@pytest.mark.parametrize(("state", "name"), [(ZERO, "zero"), (NAN, "nan")])
+def test_invalid_vector(state: int, name: str):
+    vectors, states = axes(4), np.full(4, USABLE, np.uint8)
+    vectors[1], states[1] = 0, state
+    chunk_id, cause, evidence = one(causes_of(snapshot(rows(), vectors, state=states), axes(4)))
+    assert (chunk_id, cause, evidence) == ("b", "invalid_vector", {"state": name})
+
+
+def variants_that_find(*names: str) -> Any:
+    """Variant searches of which only the named find everything; the others find nothing."""
+    clean = full_search(snapshot(rows(), axes(4)))
+
+    def search(queries: np.ndarray, limit: int, name: str) -> SearchHits:
+        hits = clean(queries, limit)
+        return hits if name in names else SearchHits(np.full_like(hits.rows, -1), np.zeros_like(hits.returned))
+
+    return search
+
+
+def test_filter_excluded():
+    filtered = settings(index={"filter": "source = 'x'"})
+    made = snapshot(rows(), axes(4), lose=lose_b)
+    found = causes_of(made, axes(4), with_settings=filtered, variants=variants_that_find("without_filter"))
+    assert one(found) == ("b", "filter_excluded", {"filter": "source = 'x'"})
+
+
+def test_a_filter_that_lifting_does_not_help_is_not_to_blame():
+    filtered = settings(index={"filter": "source = 'x'"})
+    made = snapshot(rows(), axes(4), lose=lose_b)
+    assert one(causes_of(made, axes(4), with_settings=filtered, variants=variants_that_find("ef")))[1] == "ann_miss"
+
+
+def test_below_cutoff():
+    cut = settings(index={"search": {"min_score": 0.1}})
+    made = snapshot(rows(), axes(4), lose=lose_b)
+    _, cause, evidence = one(causes_of(made, axes(4), with_settings=cut, variants=variants_that_find("without_cutoff")))
+    assert (cause, evidence) == ("below_cutoff", {"min_score": 0.1, "score": 1.0})
+
+
+def test_unindexed():
+    fast = settings(index={"search": {"fast_search": True}})
+    made = snapshot(rows(), axes(4), lose=lose_b, unindexed_rows=1)
+    _, cause, evidence = one(causes_of(made, axes(4), with_settings=fast, variants=variants_that_find("with_tail")))
+    assert (cause, evidence) == ("unindexed", {"unindexed_rows": 1})
+
+
+def test_a_restriction_that_cannot_be_lifted_leaves_the_cause_undetermined_with_what_would_settle_it():
+    fast = settings(index={"search": {"fast_search": True}})
+    made = snapshot(rows(), axes(4), lose=lose_b, unindexed_rows=1)
+    _, cause, evidence = one(causes_of(made, axes(4), with_settings=fast))
+    assert cause == "undetermined"
+    assert evidence["suspected"] == "unindexed"
+    assert evidence["settle"] == "search once without fast_search"
+
+
+@pytest.mark.parametrize("finder", ["nprobes", "ef", "refine", "exact"])
+def test_ann_miss_names_the_setting_that_finds_it(finder: str):
+    made = snapshot(rows(), axes(4), lose=lose_b, index_type="IVF_PQ")
+    _, cause, evidence = one(causes_of(made, axes(4), variants=variants_that_find(finder)))
+    assert (cause, evidence) == ("ann_miss", {"found_by": finder, "index_type": "IVF_PQ"})
+
+
+def test_a_row_returned_behind_a_worse_one_is_an_ann_miss():
+    made = snapshot(rows(), axes(4))
+    right = made.search
+
+    def swapped(queries: np.ndarray, limit: int) -> SearchHits:
+        hits = right(queries, limit)
+        hits.rows[1, :2] = hits.rows[1, [1, 0]]
+        return hits
+
+    made.search = swapped
+    chunk_id, cause, evidence = one(causes_of(made, axes(4)))
+    assert (chunk_id, cause) == ("b", "ann_miss")
+    assert evidence["worse_row_before"] == "a"
+
+
+def test_metric_is_named_where_cosine_would_find_it():
+    # Under the dot product the long row of a wins the probe of b.
+    vectors = on_circle(0, 60, 120, 180)
+    stretched = vectors * np.array([[4], [1], [1], [1]], np.float32)
+    found = causes_of(snapshot(rows(), stretched, metric="dot"), vectors)
+    assert one(found) == ("b", "metric", {"metric": "dot", "rank_min": 2, "rank_min_cosine": 1})
+    assert causes_of(snapshot(rows(), vectors, metric="dot"), vectors) == {}
+
+
+def drifted() -> tuple[TableSnapshot, np.ndarray]:
+    """The row of b lies at 170 degrees, far from its text's 40; a at 0 and c at 90 are closer."""
+    return snapshot(rows(), on_circle(0, 170, 90, 200)), on_circle(0, 40, 90, 200)
+
+
+def test_text_drift_where_the_stores_text_would_hit():
+    made, queries = drifted()
+    made.rows = rows([TEXTS[0], "seasons of", *TEXTS[2:]])
+    _, cause, evidence = one(causes_of(made, queries, fidelity=Fidelity(fresh={"b": queries[1]})))
+    assert (cause, evidence) == ("text_drift", {"store_characters": 27, "table_characters": 10})
+
+
+def test_text_drift_without_a_fresh_vector_abstains():
+    made, queries = drifted()
+    made.rows = rows([TEXTS[0], "seasons of", *TEXTS[2:]])
+    _, cause, evidence = one(causes_of(made, queries))
+    assert (cause, evidence["suspected"]) == ("undetermined", "text_drift")
+
+
+@pytest.mark.parametrize(
+    ("state", "arm", "cause"),
+    [
+        ("role_mismatch", "query", "role_mismatch"),
+        ("vector_drift", None, "vector_drift"),
+        ("misaligned", "5", "misaligned"),
+    ],
+)
+def test_an_unfaithful_row_whose_fresh_vector_would_hit(state: str, arm: str | None, cause: str):
+    made, queries = drifted()
+    fidelity = Fidelity(states={"b": (state, arm)}, fresh={"b": queries[1]})
+    assert one(causes_of(made, queries, fidelity=fidelity))[1] == cause
+
+
+def test_an_unfaithful_row_whose_fresh_vector_would_not_hit_either_is_the_encoders():
+    made, queries = drifted()
+    fidelity = Fidelity(states={"b": ("vector_drift", None)}, fresh={"b": on_circle(100)[0]})
+    assert one(causes_of(made, queries, fidelity=fidelity))[1] == "encoder"
+
+
+def test_a_faithful_row_has_no_fidelity_cause():
+    made, queries = drifted()
+    fidelity = Fidelity(states={"b": ("faithful", None)}, fresh={"b": queries[1]})
+    assert one(causes_of(made, queries, fidelity=fidelity))[1] == "encoder"
+
+
+def test_twins_that_differ_in_one_number_are_numeric():
+    table = rows(["error 12 of the pump", "error 13 of the pump", *TEXTS[2:]])
+    vectors = on_circle(0, 0, 90, 180)
+    _, cause, evidence = one(causes_of(snapshot(table, vectors), vectors, store=table))
+    assert cause == "twin"
+    assert evidence == {"group": 2, "kind": "one_word", "numeric": True, "twins": ["a"]}
+
+
+def test_encoder_names_the_winner_and_says_that_words_find_the_answer():
+    vectors = on_circle(0, 40, 90, 180)
+    chunk_id, cause, evidence = one(causes_of(snapshot(rows(), vectors), on_circle(0, 10, 90, 180)))
+    assert (chunk_id, cause) == ("b", "encoder")
+    assert evidence["winner"] == "a"
+    assert evidence["margin"] == pytest.approx(np.cos(np.deg2rad(10)) - np.cos(np.deg2rad(30)), abs=1e-6)
+    assert (evidence["lexical_rank"], evidence["lexical_finds_it"]) == (1, True)
+
+
+def test_a_row_ahead_that_is_no_twin_makes_it_the_encoders_although_twins_are_ahead_as_well():
+    table = rows(["see the red car", "see the blue car", *TEXTS[2:]])
+    vectors = on_circle(5, 40, 0, 180)  # a (twin) and c (no twin) are both closer to b's query than b
+    found = causes_of(snapshot(table, vectors), on_circle(5, 3, 0, 180), store=table)
+    assert found["b"][0] == "encoder"
+
+
+def test_a_query_without_direction_is_undetermined():
+    queries = axes(4)
+    queries[1] = 0
+    _, cause, evidence = one(causes_of(snapshot(rows(), axes(4)), queries))
+    assert cause == "undetermined"
+    assert "no direction" in evidence["settle"]
+
+
+def test_two_hundred_copies_are_all_seen_as_one_group():
+    n = 200
+    table = chunk_table([f"c{i:03}" for i in range(n)], ["all the same"] * n)
+    vectors = np.tile(axes(3)[0], (n, 1))
+    found = causes_of(snapshot(table, vectors), vectors, store=table)
+    assert len(found) == n - 1
+    assert {evidence["group"] for _, evidence in found.values()} == {n}
+
+
+def test_the_order_of_causes_is_the_documented_one():
+    documented = (
+        "missing_row duplicate_id invalid_vector filter_excluded below_cutoff unindexed ann_miss metric text_drift "
+        "misaligned role_mismatch vector_drift overlap twin encoder undetermined"
+    )
+    assert list(CAUSE_ORDER) == documented.split()
+
+
+def test_merged_misses_keep_a_share_for_every_cause_of_every_run():
+    many = [{"run": "self", "cause": "encoder", "probe_id": f"s{i}"} for i in range(500)]
+    few = [{"run": "held_out", "cause": "twin", "probe_id": f"h{i}"} for i in range(3)]
+    merged = merge_misses(many, few)
+    assert len(merged) == 200
+    assert [entry["probe_id"] for entry in merged[-3:]] == ["h0", "h1", "h2"]
+    assert merged[0]["probe_id"] == "s0"

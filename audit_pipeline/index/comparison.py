@@ -1,0 +1,217 @@
+"""Rows of the table against rows of the source store, as flags per batch. What is reported is in integrity.py."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from audit_pipeline import schemas
+from audit_pipeline.corpus.batches import parse_batch_key
+from audit_pipeline.index.snapshot import USABLE, VECTOR_STATES, WRONG_DIMENSION, ZERO
+from audit_pipeline.index.text_drift import kind_of_drift
+from audit_pipeline.scopes import Cell
+
+_BLANK = r"^\s*$"
+_PLACEHOLDER = r"^__\w+__$"
+
+
+@dataclass(frozen=True)
+class Flagged:
+    """Rows with one fault: ``ids`` and ``batches`` (k,) strings, ``detail`` (k,) strings or None."""
+
+    ids: pa.Array
+    batches: pa.Array
+    detail: pa.Array | None = None
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def where(self, kept: pa.Array) -> Flagged:
+        detail = None if self.detail is None else self.detail.filter(kept)
+        return Flagged(self.ids.filter(kept), self.batches.filter(kept), detail)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Faults of a set of table rows, and of the store rows that should be among them.
+
+    ``compared`` says whether there was a store to compare ids and texts with. ``cells`` are all batches of both
+    sides with their (raw source, period).
+    """
+
+    cells: dict[str, Cell]
+    table_rows: dict[str, int]
+    store_rows: dict[str, int]
+    compared: bool
+    missing: Flagged
+    collided: Flagged  # rejected as id_collision: their id holds another row's content
+    orphans: Flagged
+    duplicates: Flagged  # each repeated id once a batch
+    invalid: Flagged  # detail: the vector state
+    wrong_dimension: Flagged
+    drifted: Flagged  # detail: kind_of_drift
+    blank: Flagged
+    placeholders: Flagged
+    rejected: Flagged  # detail: the reason
+    truncated: Flagged
+    tokens_known: dict[str, int]  # rows of each batch whose tokens were counted
+
+
+def compare(
+    rows: pa.Table,
+    vector_state: np.ndarray,
+    store: pa.Table | None,
+    rejected: pa.Table | None,
+    max_tokens: int | None,
+    lengths: pa.Table | None = None,
+) -> Comparison:
+    """Compare table rows with the store's rows of the same batches.
+
+    ``rows`` are table rows (``schemas.CHUNKS`` fields), ``vector_state`` (n,) aligned; ``store`` (schemas.CHUNKS)
+    is None where there is none to compare with; ``rejected`` (schemas.REJECTED_CHUNKS). Truncation is counted over
+    ``lengths`` (default: the store), a table of chunk_id, batch and n_tokens. An id that stands in the table under
+    any batch is not missing. Texts are compared byte for byte, through their hashes.
+    """
+    ids, batches = _one(rows["chunk_id"]), _one(rows["batch"])
+    placeholder = _placeholders(rows, vector_state)
+    bad = (vector_state != USABLE) & ~placeholder
+    wrong = bad & (vector_state == WRONG_DIMENSION)
+    states = pa.array(np.array(VECTOR_STATES, dtype=object)[vector_state], pa.string())
+    table = Flagged(ids, batches, states)
+    nothing = Flagged(pa.array([], pa.string()), pa.array([], pa.string()), pa.array([], pa.string()))
+    missing = orphans = drifted = nothing
+    if store is not None:
+        store_ids = _one(store["chunk_id"])
+        absent = pc.invert(pc.is_in(store_ids, value_set=ids))
+        missing = Flagged(store_ids.filter(absent), _one(store["batch"]).filter(absent))
+        unknown = pc.and_(pc.invert(pc.is_in(ids, value_set=store_ids)), pa.array(~placeholder))
+        orphans = table.where(unknown)
+        drifted = _drifted(rows, store)
+    refused = Flagged(nothing.ids, nothing.batches, nothing.detail)
+    if rejected is not None and rejected.num_rows:
+        refused = Flagged(
+            _one(rejected["chunk_id"]).fill_null("(none)"), _one(rejected["batch"]), _one(rejected["reason"])
+        )
+    measured = lengths if lengths is not None else store
+    truncated, tokens_known = _truncated(measured, max_tokens)
+    return Comparison(
+        cells=_cells(rows, store, rejected),
+        table_rows=_count(batches),
+        store_rows=_count(_one(store["batch"])) if store is not None else {},
+        compared=store is not None,
+        missing=missing,
+        collided=refused.where(_equal(refused.detail, "id_collision")),
+        orphans=orphans,
+        duplicates=_duplicates(ids, batches),
+        invalid=table.where(pa.array(bad & ~wrong)),
+        wrong_dimension=table.where(pa.array(wrong)),
+        drifted=drifted,
+        blank=table.where(pc.and_(pc.match_substring_regex(_one(rows["text"]), _BLANK), pa.array(~placeholder))),
+        placeholders=table.where(pa.array(placeholder)),
+        rejected=refused,
+        truncated=truncated,
+        tokens_known=tokens_known,
+    )
+
+
+def integrity_table(comparison: Comparison) -> pa.Table:
+    """One row of ``schemas.BATCH_INTEGRITY`` a batch, sorted by batch; null where something was not compared."""
+    batches = sorted(comparison.cells)
+    measured_tokens = bool(comparison.tokens_known)
+
+    def counts(flagged: Flagged) -> list[int]:
+        found = _count(flagged.batches)
+        return [found.get(batch, 0) for batch in batches]
+
+    def against_store(values: list[int]) -> list[int | None]:
+        return list(values) if comparison.compared else [None] * len(batches)
+
+    missing = [a + b for a, b in zip(counts(comparison.missing), counts(comparison.collided), strict=True)]
+    invalid = [a + b for a, b in zip(counts(comparison.invalid), counts(comparison.wrong_dimension), strict=True)]
+    return pa.table(
+        {
+            "batch": batches,
+            "source": [comparison.cells[batch][0] for batch in batches],
+            "ingestion_date": [comparison.cells[batch][1] for batch in batches],
+            "store_rows": against_store([comparison.store_rows.get(batch, 0) for batch in batches]),
+            "table_rows": [comparison.table_rows.get(batch, 0) for batch in batches],
+            "missing_rows": against_store(missing),
+            "orphan_rows": against_store(counts(comparison.orphans)),
+            "duplicate_ids": counts(comparison.duplicates),
+            "invalid_vectors": invalid,
+            "text_drift": against_store(counts(comparison.drifted)),
+            "rejected_rows": against_store(counts(comparison.rejected)),
+            "truncated_rows": counts(comparison.truncated) if measured_tokens else [None] * len(batches),
+        },
+        schema=schemas.BATCH_INTEGRITY,
+    )
+
+
+def _placeholders(rows: pa.Table, vector_state: np.ndarray) -> np.ndarray:
+    """(n,) bool: rows that writers leave as stand-ins, such as ``__DUMMY__``, or without both text and vector."""
+    text, ids = _one(rows["text"]), _one(rows["chunk_id"])
+    named = pc.or_(pc.match_substring_regex(text, _PLACEHOLDER), pc.match_substring_regex(ids, _PLACEHOLDER))
+    blank = pc.match_substring_regex(text, _BLANK).to_numpy(zero_copy_only=False)
+    empty = (vector_state == ZERO) | (vector_state == VECTOR_STATES.index("null"))
+    return named.to_numpy(zero_copy_only=False) | (blank & empty)
+
+
+def _drifted(rows: pa.Table, store: pa.Table) -> Flagged:
+    """Table rows whose text is not the store's under the same id. Only these are looked at text by text."""
+    place = pc.index_in(_one(rows["chunk_id"]), value_set=_one(store["chunk_id"]))
+    own_hash = _one(store["text_sha256"]).take(place)
+    differs = pc.fill_null(pc.not_equal(own_hash, _one(rows["text_sha256"])), False)
+    found = rows.select(["chunk_id", "batch", "text"]).filter(differs)
+    own = _one(store["text"]).take(place.filter(differs))
+    kinds = [
+        kind_of_drift(before or "", after or "")
+        for before, after in zip(own.to_pylist(), found["text"].to_pylist(), strict=True)
+    ]
+    return Flagged(_one(found["chunk_id"]), _one(found["batch"]), pa.array(kinds, pa.string()))
+
+
+def _duplicates(ids: pa.Array, batches: pa.Array) -> Flagged:
+    counts = ids.value_counts()
+    repeated = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
+    held = pc.is_in(ids, value_set=repeated)
+    pairs = pa.table({"id": ids.filter(held), "batch": batches.filter(held)}).group_by(["id", "batch"]).aggregate([])
+    pairs = pairs.sort_by([("id", "ascending"), ("batch", "ascending")])
+    return Flagged(_one(pairs["id"]), _one(pairs["batch"]))
+
+
+def _truncated(lengths: pa.Table | None, max_tokens: int | None) -> tuple[Flagged, dict[str, int]]:
+    none = Flagged(pa.array([], pa.string()), pa.array([], pa.string()))
+    if lengths is None or max_tokens is None:
+        return none, {}
+    known = pc.is_valid(lengths["n_tokens"])
+    over = pc.fill_null(pc.greater(lengths["n_tokens"], max_tokens), False)
+    truncated = lengths.select(["chunk_id", "batch"]).filter(over)
+    return Flagged(_one(truncated["chunk_id"]), _one(truncated["batch"])), _count(_one(lengths["batch"].filter(known)))
+
+
+def _cells(rows: pa.Table, store: pa.Table | None, rejected: pa.Table | None) -> dict[str, Cell]:
+    cells: dict[str, Cell] = {}
+    for table in (rejected, rows, store):
+        if table is None:
+            continue
+        pairs = table.select(["batch", "source"]).group_by(["batch"]).aggregate([("source", "min")])
+        for batch, source in zip(pairs["batch"].to_pylist(), pairs["source_min"].to_pylist(), strict=True):
+            if batch is not None:
+                cells[batch] = (source, parse_batch_key(batch)[0])
+    return cells
+
+
+def _count(values: pa.Array) -> dict[str, int]:
+    counts = values.drop_null().value_counts()
+    return dict(zip(counts.field("values").to_pylist(), counts.field("counts").to_pylist(), strict=True))
+
+
+def _equal(values: pa.Array | None, wanted: str) -> pa.Array:
+    return pa.array([], pa.bool_()) if values is None else pc.fill_null(pc.equal(values, wanted), False)
+
+
+def _one(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

@@ -1,0 +1,114 @@
+"""Findings about the ANN index and the metric: coverage, staleness, norms. Rows and texts are in integrity.py."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from audit_pipeline.config import IndexSettings
+from audit_pipeline.findings import Finding
+from audit_pipeline.index.snapshot import USABLE, IndexInfo, TableSnapshot
+
+NORM_TOLERANCE = 1e-3
+"""Float16 storage moves a norm by 6e-5; a vector that was never normalised is off by far more than this."""
+
+_ROWS_AT_ONCE = 16_384
+
+
+def off_unit_length(snapshot: TableSnapshot) -> np.ndarray:
+    """(n,) bool: usable rows whose vector's length differs from 1 by more than ``NORM_TOLERANCE``."""
+    off = np.zeros(len(snapshot.vectors), dtype=bool)
+    for start in range(0, len(off), _ROWS_AT_ONCE):
+        block = np.asarray(snapshot.vectors[start : start + _ROWS_AT_ONCE], dtype=np.float64)
+        lengths = np.sqrt(np.einsum("ij,ij->i", block, block))
+        off[start : start + len(block)] = np.abs(lengths - 1) > NORM_TOLERANCE
+    return off & (snapshot.vector_state == USABLE)
+
+
+def index_findings(info: IndexInfo, settings: IndexSettings) -> list[Finding]:
+    """index_absent, index_empty or index_stale: at most one of them."""
+    if info.rows == 0:
+        return []
+    skipped = settings.search.fast_search
+    share = info.unindexed_rows / info.rows
+    evidence = {
+        "index_type": info.index_type,
+        "indexed_rows": info.indexed_rows,
+        "unindexed_rows": info.unindexed_rows,
+        "fast_search": skipped,
+    }
+    if info.index_type is not None and info.indexed_rows == 0:
+        return [
+            Finding(
+                code="index_empty",
+                severity="error",
+                message=f"The {info.index_type} index is listed but covers none of the {info.rows:,} rows; "
+                + (
+                    "the search skips rows outside it and returns nothing."
+                    if skipped
+                    else "every search scans them all."
+                ),
+                remedy=_optimise(settings, "create the index again now that there are enough rows to train it"),
+                n_compared=info.rows,
+                share=1.0,
+                evidence=evidence,
+            )
+        ]
+    if info.index_type is None and not skipped:
+        note = f"it is built from {settings.vector_index.min_rows:,} rows on" if settings.managed else "none is listed"
+        return [
+            Finding(
+                code="index_absent",
+                severity="info",
+                message=f"There is no ANN index on the {info.rows:,} rows ({note}): every search is exact.",
+                remedy="Nothing to do while searches are quick enough; otherwise create a vector index.",
+                n_compared=info.rows,
+                share=1.0,
+                evidence=evidence,
+            )
+        ]
+    if info.unindexed_rows == 0:
+        return []
+    effect = (
+        "and fast_search skips them: they can never be found" if skipped else "and each search scans them one by one"
+    )
+    return [
+        Finding(
+            code="index_stale",
+            severity="error" if skipped else "warning",
+            message=f"{info.unindexed_rows:,} of {info.rows:,} rows are outside the ANN index, {effect}.",
+            remedy=_optimise(
+                settings, "optimise the table, or search without fast_search" if skipped else "optimise it"
+            ),
+            n_compared=info.rows,
+            share=share,
+            evidence=evidence,
+        )
+    ]
+
+
+def metric_findings(info: IndexInfo, off: np.ndarray, usable: int) -> list[Finding]:
+    """metric_mismatch: the index was built for another metric, and the vectors' lengths make that matter.
+
+    ``off`` (n,) bool from ``off_unit_length``. On vectors of length 1, l2, dot and cosine rank alike: silence.
+    """
+    count = int(off.sum())
+    if info.index_metric is None or info.index_metric == info.metric or count == 0:
+        return []
+    return [
+        Finding(
+            code="metric_mismatch",
+            severity="error",
+            message=f"The index was built for {info.index_metric}, the application searches with {info.metric}, and "
+            f"{count:,} of {usable:,} vectors are not of length 1: the two rank differently, and the index lies idle.",
+            remedy=f"Search with {info.index_metric} (index.metric), or build the index for {info.metric}.",
+            n_compared=usable,
+            share=count / usable,
+            evidence={"index_metric": info.index_metric, "search_metric": info.metric, "off_unit_length": count},
+        )
+    ]
+
+
+def _optimise(settings: IndexSettings, otherwise: str) -> str:
+    if settings.managed:
+        return "Materialise vector_index: it rebuilds or optimises the index."
+    return f"Run table.optimize() where the table is written: {otherwise}."

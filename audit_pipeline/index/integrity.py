@@ -1,0 +1,314 @@
+"""Findings about rows: lost, left over, repeated, broken, drifted, cut. Comparing is in comparison.py."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from audit_pipeline.config import IndexAuditSettings
+from audit_pipeline.findings import MAX_EXAMPLES, Finding, Severity
+from audit_pipeline.index.comparison import Comparison, Flagged, compare, integrity_table
+from audit_pipeline.index.coverage import index_findings, metric_findings, off_unit_length
+from audit_pipeline.index.snapshot import USABLE, TableSnapshot
+from audit_pipeline.index.text_drift import TRANSFORMATIONS
+from audit_pipeline.results import StageResult
+from audit_pipeline.scopes import cells_in, describe, merge_cells
+
+MIN_CELL_ROWS = 20
+"""Cells with fewer rows are too small for a share that means anything."""
+
+_LARGEST_MIX = 0.5
+
+
+def check_batch(
+    rows: pa.Table, vector_state: np.ndarray, store: pa.Table, rejected: pa.Table, max_tokens: int | None
+) -> pa.Table:
+    """The ``schemas.BATCH_INTEGRITY`` row of one batch; no row where neither side holds anything.
+
+    ``rows`` are the table's rows of the batch and ``vector_state`` (n,) their states; ``store`` and ``rejected`` are
+    the batch's rows of the source store.
+    """
+    return integrity_table(compare(rows, vector_state, store, rejected, max_tokens))
+
+
+def check_corpus(
+    snapshot: TableSnapshot,
+    store: pa.Table | None,
+    rejected: pa.Table | None,
+    max_tokens: int | None,
+    settings: IndexAuditSettings,
+    *,
+    lengths: pa.Table | None = None,
+) -> StageResult:
+    """All rows of the table against the source store, and the index over them.
+
+    ``store`` (schemas.CHUNKS, with n_tokens) and ``rejected`` are None where there is no store: what needs it is then
+    reported as not measured. ``lengths`` stands in for the store's n_tokens there: chunk_id, batch, n_tokens. Gives
+    table ``batch_integrity`` and findings, each at the smallest set of cells that holds it.
+    """
+    comparable = store is not None and "chunk_id" not in snapshot.absent
+    comparison = compare(
+        snapshot.rows, snapshot.vector_state, store if comparable else None, rejected, max_tokens, lengths
+    )
+    usable = int((snapshot.vector_state == USABLE).sum())
+    off = off_unit_length(snapshot)
+    metric = metric_findings(snapshot.info, off, usable)
+    findings = [
+        *_row_findings(comparison, settings),
+        *_truncation(comparison, max_tokens, settings.limits.truncated),
+        *index_findings(snapshot.info, settings.index),
+        *(metric or _not_normalised(comparison, snapshot, off)),
+        *_not_measured(comparison, store is not None, max_tokens),
+    ]
+    return StageResult(
+        tables={"batch_integrity": integrity_table(comparison)},
+        summary={"rows": snapshot.rows.num_rows, "batches": len(comparison.cells), "compared": comparison.compared},
+        findings=findings,
+    )
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """How one kind of fault is told. ``message`` takes the words for {k}, {n} and {where}."""
+
+    code: str
+    severity: Severity
+    message: str
+    remedy: str
+
+
+def _row_findings(comparison: Comparison, settings: IndexAuditSettings) -> list[Finding]:
+    managed = settings.index.managed
+    ingest = "Ingest the batch again." if managed else "Write the batch again from the source store."
+    table, store = comparison.table_rows, comparison.store_rows
+    collided = Counter(comparison.collided.batches.to_pylist())
+    expected = {batch: store.get(batch, 0) + collided.get(batch, 0) for batch in {*store, *collided}}
+    orphans = Counter(comparison.orphans.batches.to_pylist())
+    matched = {batch: rows - orphans.get(batch, 0) for batch, rows in table.items()}
+    lossless = pc.is_in(comparison.drifted.detail, value_set=pa.array(list(TRANSFORMATIONS)))
+    missing = _together(comparison.missing, comparison.collided, ("not_in_table", "id_collision"))
+    empty = comparison.rejected.where(pc.equal(comparison.rejected.detail, "empty_text"))
+    blank = _together(comparison.blank, empty, ("in_table", "rejected"))
+    read = {batch: table.get(batch, 0) + n for batch, n in Counter(empty.batches.to_pylist()).items()}
+    findings: list[Finding] = []
+
+    def add(kind: _Kind, flagged: Flagged, compared: dict[str, int], detail: str | None = None) -> None:
+        findings.extend(_scoped(kind, flagged, compared, comparison, detail))
+
+    if comparison.compared:
+        add(
+            _Kind(
+                "missing_rows",
+                "error",
+                "{k} of {n} rows of the source store are not in the table ({where}).",
+                ingest + " A row rejected as id_collision needs an id of its own.",
+            ),
+            missing,
+            expected,
+            "kinds",
+        )
+        add(
+            _Kind(
+                "orphan_rows",
+                "warning",
+                "{k} of {n} rows of the table are in no source ({where}): they can still be returned.",
+                ingest if managed else "Delete what the source no longer has when a document is written again.",
+            ),
+            _of_named_sources(comparison, settings),
+            table,
+        )
+        add(
+            _Kind(
+                "text_drift",
+                "error",
+                "{k} of {n} rows hold another text than the source store ({where}).",
+                ingest + " Encode the text that is stored.",
+            ),
+            comparison.drifted.where(pc.invert(lossless)),
+            matched,
+            "kinds",
+        )
+        add(
+            _Kind(
+                "text_drift",
+                "warning",
+                "{k} of {n} rows hold the source store's text in another form ({where}); nothing is lost.",
+                "Clean the text once, before it is both stored and encoded.",
+            ),
+            comparison.drifted.where(lossless),
+            matched,
+            "undone_by",
+        )
+    add(
+        _Kind(
+            "duplicate_ids",
+            "error",
+            "{k} ids stand on more than one of {n} rows ({where}).",
+            "Merge on the id with one writer at a time, and delete the repeated rows.",
+        ),
+        comparison.duplicates,
+        table,
+    )
+    add(
+        _Kind(
+            "invalid_vectors",
+            "error",
+            "{k} of {n} rows have a vector that no search can use ({where}).",
+            "Encode these rows again, and let the writer fail on bad vectors instead of filling them.",
+        ),
+        comparison.invalid,
+        table,
+        "states",
+    )
+    add(
+        _Kind(
+            "dimension_mismatch",
+            "error",
+            "{k} of {n} rows have a vector of another dimension than the rest ({where}).",
+            "Encode these rows again with the model of the rest.",
+        ),
+        comparison.wrong_dimension,
+        table,
+    )
+    add(
+        _Kind(
+            "empty_text",
+            "warning",
+            "{k} of {n} rows have no text but white space ({where}).",
+            "Leave such rows out where they are made; rejected ones are not in the table.",
+        ),
+        blank,
+        {**table, **read},
+        "kinds",
+    )
+    add(
+        _Kind(
+            "placeholder_rows",
+            "info",
+            "{k} of {n} rows are stand-ins without content ({where}).",
+            "Delete them once real rows are there; an index built on them has to be built again.",
+        ),
+        comparison.placeholders,
+        table,
+        "states",
+    )
+    return findings
+
+
+def _truncation(comparison: Comparison, max_tokens: int | None, limit: float) -> list[Finding]:
+    counts = Counter(comparison.truncated.batches.to_pylist())
+    known = comparison.tokens_known
+    over = [b for b, n in known.items() if n >= MIN_CELL_ROWS and counts.get(b, 0) > limit * n]
+    flagged = comparison.truncated.where(pc.is_in(comparison.truncated.batches, value_set=pa.array(over, pa.string())))
+    kind = _Kind(
+        "truncation",
+        "warning",
+        f"{{k}} of {{n}} rows are longer than the {max_tokens} tokens the encoder reads ({{where}}): "
+        "what comes after cannot be found.",
+        "Split the texts into smaller chunks, or use an encoder that reads more.",
+    )
+    return _scoped(kind, flagged, known, comparison, None)
+
+
+def _not_normalised(comparison: Comparison, snapshot: TableSnapshot, off: np.ndarray) -> list[Finding]:
+    """Lengths off 1. Under cosine they do not matter, but a minority of them shows a second way of writing rows."""
+    usable = int((snapshot.vector_state == USABLE).sum())
+    cosine = snapshot.metric == "cosine"
+    if not off.any() or (cosine and off.sum() > _LARGEST_MIX * usable):
+        return []
+    mask = pa.array(off)
+    flagged = Flagged(snapshot.chunk_ids.filter(mask), snapshot.rows["batch"].combine_chunks().filter(mask))
+    effect = (
+        "cosine does not mind, but these rows were written in another way than the rest"
+        if cosine
+        else f"under {snapshot.metric} long vectors win or lose whatever they say"
+    )
+    kind = _Kind(
+        "not_normalised",
+        "warning" if cosine else "error",
+        f"{{k}} of {{n}} vectors are not of length 1 ({{where}}); {effect}.",
+        "Normalise vectors before they are written, or search with cosine.",
+    )
+    return _scoped(kind, flagged, comparison.table_rows, comparison, None)
+
+
+def _not_measured(comparison: Comparison, has_store: bool, max_tokens: int | None) -> list[Finding]:
+    checks: list[str] = []
+    reasons: list[str] = []
+    if not comparison.compared:
+        checks += ["missing_rows", "orphan_rows", "text_drift"]
+        reasons.append("the table has no id column" if has_store else "there is no source store to compare with")
+    if not comparison.tokens_known:
+        checks.append("truncation")
+        reasons.append("no encoder says how much it reads" if max_tokens is None else "no row's tokens were counted")
+    if not checks:
+        return []
+    return [
+        Finding(
+            code="not_measured",
+            severity="info",
+            message=f"Not measured: {', '.join(checks)} ({'; '.join(reasons)}).",
+            remedy="Name the sources (and index.columns.chunk_id), or an encoder, to have them measured.",
+            n_compared=0,
+            evidence={"checks": checks},
+        )
+    ]
+
+
+def _scoped(
+    kind: _Kind, flagged: Flagged, compared: dict[str, int], comparison: Comparison, detail: str | None
+) -> list[Finding]:
+    """One finding for each scope that ``merge_cells`` makes of the flagged rows' cells.
+
+    ``compared`` counts the rows looked at in each batch; ``detail`` names the evidence field that counts
+    ``flagged.detail``.
+    """
+    batches = pc.unique(flagged.batches.drop_null()).to_pylist()
+    cells = {batch: comparison.cells[batch] for batch, n in compared.items() if n} | {
+        batch: comparison.cells[batch] for batch in batches
+    }
+    findings = []
+    for scope in merge_cells({cells[batch] for batch in batches}, set(cells.values())):
+        inside = cells_in(scope, cells.values())
+        members = [batch for batch, cell in cells.items() if cell in inside]
+        rows = flagged.where(pc.is_in(flagged.batches, value_set=pa.array(members, pa.string())))
+        n = sum(compared.get(batch, 0) for batch in members)
+        evidence: dict[str, Any] = {"rows": len(rows)}
+        if detail is not None and rows.detail is not None:
+            evidence[detail] = dict(sorted(Counter(rows.detail.to_pylist()).items()))
+        findings.append(
+            Finding(
+                code=kind.code,
+                severity=kind.severity,
+                message=kind.message.format(k=f"{len(rows):,}", n=f"{n:,}", where=describe(scope)),
+                remedy=kind.remedy,
+                n_compared=n,
+                share=min(len(rows) / n, 1.0) if n else None,
+                scope=scope,
+                evidence=evidence,
+                examples=pc.unique(rows.ids).sort().slice(0, MAX_EXAMPLES).to_pylist(),
+            )
+        )
+    return findings
+
+
+def _together(one: Flagged, other: Flagged, details: tuple[str, str]) -> Flagged:
+    return Flagged(
+        pa.concat_arrays([one.ids, other.ids]),
+        pa.concat_arrays([one.batches, other.batches]),
+        pa.array([details[0]] * len(one) + [details[1]] * len(other), pa.string()),
+    )
+
+
+def _of_named_sources(comparison: Comparison, settings: IndexAuditSettings) -> Flagged:
+    """Orphans of sources that the settings name: rows of others are not this audit's to judge."""
+    names = {source.name for source in settings.sources}
+    if "*" in names:
+        return comparison.orphans
+    named = [batch for batch, (source, _) in comparison.cells.items() if source in names]
+    return comparison.orphans.where(pc.is_in(comparison.orphans.batches, value_set=pa.array(named, pa.string())))

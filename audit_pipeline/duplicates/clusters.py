@@ -54,13 +54,19 @@ def cluster(seniority: np.ndarray, a: np.ndarray, b: np.ndarray) -> Clusters:
 
 
 def cluster_table(
-    nodes: Nodes, found: Clusters, same_text_as: np.ndarray, threshold: float | None, settings: DuplicateSettings
+    nodes: Nodes,
+    found: Clusters,
+    same_text_as: np.ndarray,
+    threshold: float | None,
+    settings: DuplicateSettings,
+    provisional: bool = False,
 ) -> pa.Table:
     """One row a member (schemas.DUPLICATE_CLUSTERS), by cluster id, the representative first, then chunk id.
 
     ``chain_only``: the member's own similarity to the representative does not pass; it is tied through others alone.
     With a threshold that is its cosine; without one, or where the cosine is not known, equal text or the settings'
-    Jaccard and containment decide. ``action``: drop only what passes directly and holds the same numbers, else review.
+    Jaccard and containment decide. ``action``: drop only what passes directly and holds the same numbers, else review;
+    with a ``provisional`` threshold the text itself has to pass as well.
     """
     member, centre = found.member, found.representative
     is_representative = member == centre
@@ -72,8 +78,12 @@ def cluster_table(
         direct |= by_cosine & (cosine >= threshold - TOLERANCE)
     open_rows = np.flatnonzero(~direct & ~by_cosine)
     direct[open_rows] = _lexically_close(nodes, member[open_rows], centre[open_rows], settings)
+    sure = direct.copy()
+    if provisional:
+        rows = np.flatnonzero(direct & ~same_text)
+        sure[rows] = _lexically_close(nodes, member[rows], centre[rows], settings)
     numeric, equal_numbers = _numbers(nodes, member, centre, ~same_text & ~is_representative)
-    action = np.where(is_representative, KEEP, np.where(direct & ~numeric & equal_numbers, DROP, REVIEW))
+    action = np.where(is_representative, KEEP, np.where(sure & ~numeric & equal_numbers, DROP, REVIEW))
     order = np.lexsort((member, ~is_representative, centre))
     return pa.Table.from_arrays(
         [

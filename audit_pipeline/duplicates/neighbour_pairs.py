@@ -61,13 +61,14 @@ def index_neighbours(
     The index only proposes; cosines are float64 from ``unit``. Its recall has to be measured against a scan.
     """
     import lancedb
+    from lancedb.index import HnswSq
 
     m, dimension = unit.shape
     vectors = pa.FixedSizeListArray.from_arrays(pa.array(unit.reshape(-1)), dimension)
     table: Any = lancedb.connect(str(folder)).create_table(
         "neighbours", pa.table({"row": pa.array(np.arange(m)), "vector": vectors}), mode="overwrite"
     )
-    table.create_index(metric="cosine", vector_column_name="vector", index_type="IVF_HNSW_SQ")
+    table.create_index("vector", config=HnswSq(distance_type="cosine"))
     width = k + _SPARE + 1
     result = _empty(len(queries), k)
     for start in range(0, len(queries), _INDEX_BATCH):

@@ -107,11 +107,13 @@ def duplicate_clusters(
     threshold: float | None,
     settings: DuplicateSettings,
     roles: Mapping[str, str] | None = None,
+    provisional: bool = False,
 ) -> StageResult:
     """Clusters of the pairs that pass, and how redundant the corpus is.
 
     Equal texts always pass; beside them the pairs whose cosine reaches ``threshold`` (the recommended one), or, where
-    that is None, the verified pairs. Window pairs never pass. Tables: ``duplicate_clusters``. Summary: ``redundancy``
+    that is None, the verified pairs. Window pairs never pass. Under a ``provisional`` threshold, which no label stands
+    behind, only equal or verified text is offered for removal. Tables: ``duplicate_clusters``. Summary: ``redundancy``
     (each lane including those before it; embedding None without a threshold) and ``clusters``.
     """
     nodes = nodes_of(snapshot, roles)
@@ -124,7 +126,7 @@ def duplicate_clusters(
     passing = exact | near if threshold is not None else lexical
     found = cluster(nodes.seniority, pairs.a[passing], pairs.b[passing])
     same_text_as = group_exact(nodes, signatures, settings).representative
-    table = cluster_table(nodes, found, same_text_as, threshold, settings)
+    table = cluster_table(nodes, found, same_text_as, threshold, settings, provisional)
     sizes = np.unique(found.representative, return_counts=True)[1]
     action = table["action"].to_numpy(zero_copy_only=False)
 

@@ -7,7 +7,7 @@ import numpy as np
 from audit_pipeline.duplicates.rows import Nodes
 from audit_pipeline.duplicates.shingles import units
 
-_CACHE = 20_000
+_PAIRS_PER_BLOCK = 20_000
 
 
 def overlap_units(earlier: list[str], later: list[str], least: int) -> int:
@@ -21,24 +21,28 @@ def overlap_units(earlier: list[str], later: list[str], least: int) -> int:
         if one != other:
             break
         header += 1
-    for skip in {0, header}:
-        for tail in (earlier[skip:], earlier[skip:-1]):
-            for head in (later[skip:], later[skip + 1 :]):
-                overlap = _suffix_is_prefix(tail, head, least)
-                if overlap:
-                    return overlap
-    return 0
+    return _suffix_is_prefix(earlier, later, least) or _suffix_is_prefix(earlier[header:], later[header:], least)
 
 
 def find_windows(nodes: Nodes, a: np.ndarray, b: np.ndarray, shared: np.ndarray, least: int) -> np.ndarray:
     """(len(a),) bool: pairs of overlapping windows of one document.
 
     ``shared`` (len(a),) bool tells which pairs have a shingle in common; only those of one document and known,
-    different positions are read, so the loop is over overlapping neighbours and not over pairs.
+    different positions are read, so the loop is over overlapping neighbours and not over pairs. Chunks further apart
+    are windows only where the earlier overlaps its direct successor by more: otherwise the document repeats itself.
     """
     window = np.zeros(len(a), dtype=bool)
-    for number, overlap in _overlaps(nodes, a, b, shared, least):
-        window[number] = overlap > 0
+    rows, overlaps = _overlaps(nodes, a, b, shared, least)
+    rows, overlaps = rows[overlaps > 0], overlaps[overlaps > 0]
+    later_first = nodes.position[a[rows]] > nodes.position[b[rows]]
+    earlier = np.where(later_first, b[rows], a[rows])
+    apart = np.abs(nodes.position[a[rows]] - nodes.position[b[rows]])
+    window[rows[apart == 1]] = True
+    far = np.flatnonzero(apart > 1)
+    successor = _successors(nodes, earlier[far])
+    far, successor = far[successor >= 0], successor[successor >= 0]
+    found, beside = _overlaps(nodes, earlier[far], successor, np.ones(len(far), dtype=bool), least)
+    window[rows[far[found[beside > overlaps[far[found]]]]]] = True
     return window
 
 
@@ -52,43 +56,68 @@ def adjacent_overlaps(nodes: Nodes, least: int, sample: int) -> np.ndarray:
     if len(left) > sample:
         pick = np.linspace(0, len(left) - 1, sample).astype(np.int64)
         left, right = left[pick], right[pick]
+    rows, found = _overlaps(nodes, left, right, np.ones(len(left), dtype=bool), least)
     overlaps = np.zeros(len(left), dtype=np.int64)
-    for number, overlap in _overlaps(nodes, left, right, np.ones(len(left), dtype=bool), least):
-        overlaps[number] = overlap
+    overlaps[rows] = found
     return overlaps
 
 
-def _overlaps(nodes: Nodes, a: np.ndarray, b: np.ndarray, shared: np.ndarray, least: int) -> list[tuple[int, int]]:
+def _successors(nodes: Nodes, of: np.ndarray) -> np.ndarray:
+    """Node at the next position of the same document, -1 where there is none."""
+    known = np.flatnonzero((nodes.document >= 0) & (nodes.position >= 0))
+    width = int(nodes.position.max(initial=0)) + 2
+    key = nodes.document[known] * width + nodes.position[known]
+    order = np.argsort(key, kind="stable")
+    wanted = nodes.document[of] * width + nodes.position[of] + 1
+    place = np.minimum(np.searchsorted(key[order], wanted), max(len(order) - 1, 0))
+    if not len(order):
+        return np.full(len(of), -1, dtype=np.int64)
+    return np.where(key[order][place] == wanted, known[order][place], -1)
+
+
+def _overlaps(
+    nodes: Nodes, a: np.ndarray, b: np.ndarray, shared: np.ndarray, least: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers of the pairs that were read, and the overlap of each in units."""
     same = shared & (nodes.document[a] >= 0) & (nodes.document[a] == nodes.document[b])
     same &= (nodes.position[a] >= 0) & (nodes.position[b] >= 0) & (nodes.position[a] != nodes.position[b])
     candidates = np.flatnonzero(same)
     # By document, so that a block of pairs needs few texts.
     candidates = candidates[np.argsort(nodes.document[a[candidates]], kind="stable")]
-    found = []
-    for start in range(0, len(candidates), _CACHE):
-        block = candidates[start : start + _CACHE]
+    overlaps = np.zeros(len(candidates), dtype=np.int64)
+    for start in range(0, len(candidates), _PAIRS_PER_BLOCK):
+        block = candidates[start : start + _PAIRS_PER_BLOCK]
         needed = np.unique(np.concatenate((a[block], b[block])))
         parts = {node: units(text)[1] for node, text in zip(needed.tolist(), nodes.texts(needed), strict=True)}
-        for number in block.tolist():
-            first, second = int(a[number]), int(b[number])
+        for number, pair in enumerate(block.tolist(), start=start):
+            first, second = int(a[pair]), int(b[pair])
             if nodes.position[first] > nodes.position[second]:
                 first, second = second, first
-            found.append((number, overlap_units(parts[first], parts[second], least)))
-    return found
+            overlaps[number] = overlap_units(parts[first], parts[second], least)
+    return candidates, overlaps
 
 
-def _suffix_is_prefix(tail: list[str], head: list[str], least: int) -> int:
-    """Length of the longest end of ``tail`` that begins ``head`` and leaves text of its own in both."""
-    if not head:
+def _suffix_is_prefix(earlier: list[str], later: list[str], least: int) -> int:
+    """Length of the longest end of ``earlier`` that begins ``later`` and leaves text of its own in both.
+
+    The first unit of the one may be the rest of a cut word, the last unit of the other its beginning.
+    """
+    if len(later) < 2:
         return 0
-    place = 0
+    place = 1
     while True:
         try:
-            place = tail.index(head[0], place + 1)
+            place = earlier.index(later[1], place + 1)
         except ValueError:
             return 0
-        length = len(tail) - place
+        start = place - 1
+        length = len(earlier) - start
         if length < least:
             return 0
-        if length < len(head) and tail[place:] == head[:length]:
+        if (
+            length < len(later)
+            and earlier[start].endswith(later[0])
+            and earlier[place:-1] == later[1 : length - 1]
+            and later[length - 1].startswith(earlier[-1])
+        ):
             return length

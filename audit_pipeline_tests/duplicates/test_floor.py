@@ -1,0 +1,91 @@
+import numpy as np
+import pytest
+
+from audit_pipeline.duplicates.floor import random_pairs, random_pairs_across, share_name
+from audit_pipeline.duplicates.stages import similarity_floor
+from audit_pipeline_tests.duplicates.snapshots import SETTINGS, at_degrees, shuffled, snapshot_of
+
+
+def values(table, scope):
+    return {row["statistic"]: row["value"] for row in table.to_pylist() if row["scope"] == scope}
+
+
+def around(common, count, dimension, seed=0):
+    """Vectors whose random pairs have the mean cosine ``common``."""
+    rest = np.random.default_rng(seed).standard_normal((count, dimension))
+    rest /= np.linalg.norm(rest, axis=1, keepdims=True)
+    return np.concatenate((np.full((count, 1), np.sqrt(common)), np.sqrt(1 - common) * rest), axis=1)
+
+
+def test_a_small_corpus_is_measured_in_full():
+    snapshot = snapshot_of(["a", "b", "c"], at_degrees(0, 60, 90))
+    result = similarity_floor(snapshot, SETTINGS)
+    found = values(result.tables["similarity_floor"], "all")
+    # The pairs are 60, 90 and 30 degrees apart.
+    assert found["mean"] == pytest.approx((0.5 + 0 + np.sqrt(3) / 2) / 3, abs=1e-7)
+    assert found["p50"] == pytest.approx(0.5, abs=1e-7)
+    assert found["max"] == pytest.approx(np.sqrt(3) / 2, abs=1e-7)
+    assert found[share_name(0.9)] == 0
+    assert result.summary["floor"]["n"] == 3
+    assert result.summary["floor"]["mean"] == found["mean"]
+
+
+def test_a_threshold_of_point_eight_two_over_a_floor_of_point_seven_six_flags_a_tenth_of_all_random_pairs():
+    settings = SETTINGS.model_copy(update={"thresholds": [0.82, 0.95]})
+    snapshot = snapshot_of([f"t{row}" for row in range(3000)], around(0.765, 3000, 30))
+    found = values(similarity_floor(snapshot, settings).tables["similarity_floor"], "all")
+    assert found["mean"] == pytest.approx(0.765, abs=0.001)
+    assert found[share_name(0.82)] == pytest.approx(0.1, abs=0.01)
+    assert found[share_name(0.95)] < 0.001
+
+
+def test_pairs_across_sources_are_measured_apart():
+    snapshot = snapshot_of(["a", "b", "c", "d"], at_degrees(0, 0, 90, 90), sources=["p", "p", "q", "q"])
+    table = similarity_floor(snapshot, SETTINGS).tables["similarity_floor"]
+    assert values(table, "all")["mean"] == pytest.approx(2 / 6, abs=1e-7)
+    assert values(table, "across_sources")["max"] == pytest.approx(0, abs=1e-7)
+
+
+def test_random_pairs_are_uniform_and_never_of_one_row_with_itself():
+    a, b = random_pairs(np.arange(5), 4, np.random.default_rng(0))
+    assert len(a) == 4
+    a, b = random_pairs(np.arange(400), 60_000, np.random.default_rng(0))
+    assert np.all(a != b)
+    assert abs(np.mean(a) - 199.5) < 2
+    assert abs(np.mean(b) - 199.5) < 2
+
+
+def test_every_pair_across_groups_is_drawn_equally_often():
+    group = np.array([0, 0, 0, 1, 2, 2])
+    a, b = random_pairs_across(np.arange(6), group, 110_000, np.random.default_rng(0))
+    assert np.all(group[a] != group[b])
+    counts = np.bincount(np.minimum(a, b) * 6 + np.maximum(a, b))
+    counts = counts[counts > 0]
+    # 3 x 1 + 3 x 2 + 1 x 2 = 11 pairs, 10,000 each: five standard deviations are 480.
+    assert len(counts) == 11
+    assert np.all(np.abs(counts - 10_000) < 480)
+
+
+def test_one_source_has_no_pairs_across_sources_and_no_vectors_no_floor():
+    snapshot = snapshot_of(["a", "b"], at_degrees(0, 10))
+    assert values(similarity_floor(snapshot, SETTINGS).tables["similarity_floor"], "across_sources") == {}
+    empty = similarity_floor(snapshot_of(["a", "b"]), SETTINGS)
+    assert len(empty.tables["similarity_floor"]) == 0
+    assert empty.summary["floor"] == {
+        "mean": None,
+        "p50": None,
+        "p90": None,
+        "p99": None,
+        "p99.9": None,
+        "max": None,
+        "n": 0,
+    }
+
+
+def test_another_row_order_gives_the_same_floor():
+    snapshot = snapshot_of([f"t{row}" for row in range(300)], around(0.5, 300, 8), sources=["p", "q", "q"] * 100)
+    settings = SETTINGS.model_copy(update={"floor_pairs": 1000})
+    tables = [
+        similarity_floor(table, settings).tables["similarity_floor"] for table in (snapshot, shuffled(snapshot, 3))
+    ]
+    assert tables[0].equals(tables[1])

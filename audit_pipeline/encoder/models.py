@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from audit_pipeline.config import EncoderSettings
 from audit_pipeline.encoder.model_files import ModelFiles, content_fingerprint, find_model, read_json
+from audit_pipeline.encoder.roles import never_selected
 from audit_pipeline.errors import AuditInputError
 from audit_pipeline.results import Progress, no_progress
 
@@ -24,9 +25,6 @@ log = logging.getLogger(__name__)
 
 TEXTS_PER_PROGRESS = 512
 TEXTS_PER_TOKENIZER_CALL = 2048
-# The keys that encode_query and encode_document of sentence-transformers 6 look up: only the first one present.
-_QUERY_KEYS = ("query",)
-_DOCUMENT_KEYS = ("document", "passage", "corpus")
 
 
 @dataclass(frozen=True)
@@ -88,14 +86,9 @@ class SentenceTransformerEncoder:
 
     @property
     def prompts_never_applied(self) -> list[str]:
-        """Role keys of the model's configuration that no call of its API selects by itself.
-
-        The constructor of sentence-transformers 6 always seeds ``query`` and ``document``, and ``encode_document``
-        takes the first present of document, passage, corpus: a model that defines only ``passage`` gets no prompt.
-        """
+        """Role keys of the model's configuration that no call of its API selects by itself."""
         default = read_json(self.files.folder, "config_sentence_transformers.json").get("default_prompt_name")
-        shadowed = _DOCUMENT_KEYS[1:]
-        return sorted(key for key in self.own_prompts if key in shadowed and key != default)
+        return never_selected(self.own_prompts, default)
 
     @property
     def excludes_prompt(self) -> bool:

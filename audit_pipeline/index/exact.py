@@ -198,7 +198,7 @@ class _Scan:
         """Score one block: ``ordinals`` (b,) ascending, ``block`` (b, d) prepared float64."""
         squares = np.einsum("ij,ij->i", block, block)
         block32 = np.asarray(block, dtype=np.float32)
-        squares32 = squares.astype(np.float32)
+        squares32 = np.minimum(squares, _LARGEST_FLOAT32_PRODUCT).astype(np.float32)  # above it float64 decides
         longest = float(np.sqrt(squares.max()))
         for start in range(0, len(self.queries), _QUERIES_PER_BLOCK):
             part = np.arange(start, min(start + _QUERIES_PER_BLOCK, len(self.queries)))

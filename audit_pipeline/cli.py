@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.errors import AuditInputError, SelfCheckError
 
 EXIT_CLEAN, EXIT_ERROR_FINDING, EXIT_INPUT, EXIT_FAILED = range(4)
@@ -50,7 +51,7 @@ def run(
     import dagster as dg
 
     from audit_pipeline.orchestration.home import end_dead_runs, locked, prepare_home
-    from audit_pipeline.orchestration.running import run_audit
+    from audit_pipeline.orchestration.running import dry_run_line, run_audit
     from audit_pipeline.report.summary import exit_code, terminal_summary
 
     indexes = _indexes(config)
@@ -61,9 +62,7 @@ def run(
         end_dead_runs(instance)
         for settings in indexes:
             if dry_run:
-                from audit_pipeline.stages.forecast import forecast
-
-                typer.echo(forecast(settings))
+                typer.echo(dry_run_line(settings))
                 continue
             outcome = run_audit(settings, instance)
             report = root / "reports" / settings.name
@@ -84,7 +83,7 @@ def _root(state: Path | None) -> Path:
     return (state or Path(os.environ.get("DAGSTER_HOME") or ".audit")).expanduser().absolute()
 
 
-def _indexes(config: Path | None) -> list:  # type: ignore[type-arg]
+def _indexes(config: Path | None) -> list[IndexAuditSettings]:
     from audit_pipeline.config import load_settings
     from audit_pipeline.orchestration.project import configured_indexes
 
@@ -108,7 +107,9 @@ def main() -> None:
         sys.exit(EXIT_FAILED)
     except Exception as error:
         logging.getLogger("audit_pipeline").debug("failure", exc_info=True)
-        print(f"audit-pipeline: the audit failed, the last report stays: {type(error).__name__}: {error}", file=sys.stderr)
+        print(
+            f"audit-pipeline: the audit failed, the last report stays: {type(error).__name__}: {error}", file=sys.stderr
+        )
         sys.exit(EXIT_FAILED)
 
 

@@ -1,4 +1,4 @@
-"""Progress of long stages as log lines, for the terminal and the Dagster log alike. No stage reports its results here."""
+"""Progress of long stages as log lines, for terminal and Dagster log alike. No stage reports its results here."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from typing import Any
 
 import dagster as dg
 
@@ -20,7 +21,7 @@ warnings.filterwarnings("ignore", category=dg.PreviewWarning, message=".*partiti
 def batch_assets(settings: IndexAuditSettings, partitions: dg.MultiPartitionsDefinition) -> list[dg.AssetsDefinition]:
     """chunks, probes, passage_vectors, minhash_signatures, index_rows and batch_integrity, in that order."""
     prefix = settings.dagster_name
-    common = {
+    common: dict[str, Any] = {
         "key_prefix": prefix,
         "partitions_def": partitions,
         "group_name": f"{prefix}_{GROUP_OF_BATCHES}",
@@ -80,7 +81,7 @@ def batch_assets(settings: IndexAuditSettings, partitions: dg.MultiPartitionsDef
         deps=[passage_vectors],
         kinds={"lancedb"},
         pool=f"{prefix}__table",
-        description="The batch's rows in the table, replaced in one commit: changed rows, new rows, and none left over.",
+        description="The batch's rows in the table, replaced in one commit: changed and new rows, and none left over.",
     )
     def index_rows(context: dg.AssetExecutionContext) -> dg.MaterializeResult:
         report = ingest.ingest_index_rows(workspace_for(settings), context.partition_key)
@@ -91,7 +92,7 @@ def batch_assets(settings: IndexAuditSettings, partitions: dg.MultiPartitionsDef
         name="batch_integrity",
         deps=[index_rows, probes, minhash_signatures],
         kinds={"lancedb"},
-        description="The batch in the table against the batch in the source store; afterwards the batch counts as current.",
+        description="The batch in the table against the batch in the source store; then it counts as current.",
     )
     def batch_integrity(context: dg.AssetExecutionContext) -> dg.MaterializeResult:
         workspace = workspace_for(settings)

@@ -92,5 +92,3 @@ def observed_batches(settings: IndexAuditSettings, partitions: dg.MultiPartition
         )
         for name, description in shown.items()
     ]
-
-

@@ -10,10 +10,11 @@ import dagster as dg
 
 from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.orchestration.batch_assets import OWNERS
-from audit_pipeline.orchestration.metadata import stage_metadata
+from audit_pipeline.orchestration.metadata import report_metadata, stage_metadata
 from audit_pipeline.orchestration.workspaces import workspace_for
 from audit_pipeline.results import StageResult
-from audit_pipeline.stages import corpus
+from audit_pipeline.stages import duplicates, index, probes, report, retrieval, vectors
+from audit_pipeline.stages.limits import REPORT_CHECKS, report_check
 from audit_pipeline.stages.workspace import Workspace
 
 OBSERVED_BATCH_ASSETS = ("index_rows", "batch_integrity")
@@ -37,21 +38,21 @@ class CorpusAsset:
 
 CORPUS_ASSETS = (
     CorpusAsset(
-        corpus.vector_index,
+        index.vector_index,
         "index",
         ("lancedb",),
         "The table at one pinned version: its ANN index built or brought up to date where it is ours, its coverage.",
         batch_deps=("index_rows", "batch_integrity"),
     ),
     CorpusAsset(
-        corpus.corpus_integrity,
+        index.corpus_integrity,
         "index",
         ("lancedb",),
         "All rows of the table against the source store: ids, texts, vectors, norms.",
         deps=("vector_index",),
     ),
     CorpusAsset(
-        corpus.probe_plan,
+        probes.probe_plan,
         "retrieval",
         ("parquet",),
         "The chunks to probe, allocated over batches and length bands, and the sentence held out of each.",
@@ -59,56 +60,56 @@ CORPUS_ASSETS = (
         batch_deps=("probes",),
     ),
     CorpusAsset(
-        corpus.probe_vectors,
+        probes.probe_vectors,
         "retrieval",
         ("pytorch",),
         "The encodings that the probes need, in the vector store.",
         deps=("probe_plan",),
     ),
     CorpusAsset(
-        corpus.role_fingerprint,
+        vectors.role_fingerprint,
         "retrieval",
         ("pytorch",),
         "Stored vectors against fresh encodings of their text: which prompt they were encoded with, or none known.",
         deps=("probe_vectors",),
     ),
     CorpusAsset(
-        corpus.self_retrieval,
+        retrieval.self_retrieval,
         "retrieval",
         ("lancedb",),
         "Each probe's own text as the query: as the application searches, and exactly.",
         deps=("role_fingerprint",),
     ),
     CorpusAsset(
-        corpus.held_out_retrieval,
+        retrieval.held_out_retrieval,
         "retrieval",
         ("lancedb",),
         "One sentence of each probe as the query, the chunk without it as the answer, exactly in the whole haystack.",
         deps=("role_fingerprint",),
     ),
     CorpusAsset(
-        corpus.labelled_retrieval,
+        retrieval.labelled_retrieval,
         "retrieval",
         ("lancedb",),
         "The team's judged queries: as the application searches, and exactly.",
         deps=("role_fingerprint",),
     ),
     CorpusAsset(
-        corpus.ann_recall,
+        retrieval.ann_recall,
         "retrieval",
         ("lancedb",),
         "What the application's search returns against the exact answer, for queries that are no rows of the table.",
         deps=("probe_vectors",),
     ),
     CorpusAsset(
-        corpus.retrieval_verdict,
+        retrieval.retrieval_verdict,
         "retrieval",
         ("parquet",),
         "Strata, anomalies and the reading of self-retrieval, held-out and labels together.",
         deps=("self_retrieval", "held_out_retrieval", "labelled_retrieval", "ann_recall", "corpus_integrity"),
     ),
     CorpusAsset(
-        corpus.minhash_pairs,
+        duplicates.minhash_pairs,
         "duplicates",
         ("parquet",),
         "Pairs of equal and of copied text, each verified directly.",
@@ -116,35 +117,35 @@ CORPUS_ASSETS = (
         batch_deps=("minhash_signatures",),
     ),
     CorpusAsset(
-        corpus.neighbour_pairs,
+        duplicates.neighbour_pairs,
         "duplicates",
         ("numpy",),
         "The nearest distinct texts of every distinct text, by stored vectors on both sides.",
-        deps=("minhash_pairs",),
+        deps=("minhash_pairs", "role_fingerprint"),
     ),
     CorpusAsset(
-        corpus.similarity_floor,
+        duplicates.similarity_floor,
         "duplicates",
         ("numpy",),
         "Cosine of unrelated texts: random pairs, at all and across sources.",
-        deps=("vector_index",),
+        deps=("role_fingerprint",),
     ),
     CorpusAsset(
-        corpus.threshold_sweep,
+        duplicates.threshold_sweep,
         "duplicates",
         ("parquet",),
         "Precision, recall and reading load at each cosine threshold, and the recommended one.",
         deps=("neighbour_pairs", "similarity_floor"),
     ),
     CorpusAsset(
-        corpus.duplicate_clusters,
+        duplicates.duplicate_clusters,
         "duplicates",
         ("parquet",),
         "Connected components of the passing pairs, with a representative and a proposal for each member.",
         deps=("threshold_sweep",),
     ),
     CorpusAsset(
-        corpus.audit_report,
+        report.audit_report,
         "report",
         ("html",),
         "audit.json, audit.html, the tables as Parquet and the TREC files.",
@@ -178,8 +179,11 @@ def _corpus_asset(settings: IndexAuditSettings, spec: CorpusAsset) -> dg.AssetsD
         description=spec.description,
     )
     def materialise() -> dg.MaterializeResult:
-        result = spec.stage(workspace_for(settings))
-        return dg.MaterializeResult(metadata=stage_metadata(spec.name, result))
+        workspace = workspace_for(settings)
+        metadata = stage_metadata(spec.stage(workspace))
+        if spec.name == "audit_report":
+            metadata |= report_metadata(workspace.state.report)
+        return dg.MaterializeResult(metadata=metadata)
 
     return materialise
 
@@ -187,15 +191,13 @@ def _corpus_asset(settings: IndexAuditSettings, spec: CorpusAsset) -> dg.AssetsD
 def report_checks(settings: IndexAuditSettings) -> list[dg.AssetChecksDefinition]:
     """One check per limit, and one for error findings, on the report."""
     report = dg.AssetKey([settings.dagster_name, "audit_report"])
-    return [_report_check(settings, report, name, what) for name, what in corpus.REPORT_CHECKS.items()]
+    return [_report_check(settings, report, name, what) for name, what in REPORT_CHECKS.items()]
 
 
-def _report_check(
-    settings: IndexAuditSettings, report: dg.AssetKey, name: str, what: str
-) -> dg.AssetChecksDefinition:
+def _report_check(settings: IndexAuditSettings, report: dg.AssetKey, name: str, what: str) -> dg.AssetChecksDefinition:
     @dg.asset_check(asset=report, name=name, description=what)
     def check() -> dg.AssetCheckResult:
-        outcome = corpus.report_check(workspace_for(settings), name)
+        outcome = report_check(workspace_for(settings), name)
         severity = dg.AssetCheckSeverity.ERROR if outcome.error else dg.AssetCheckSeverity.WARN
         return dg.AssetCheckResult(
             passed=outcome.passed, severity=severity, description=outcome.text, metadata=outcome.figures

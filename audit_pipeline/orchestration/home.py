@@ -1,4 +1,4 @@
-"""DIR as a Dagster home: its instance, its lock, and the remains of runs whose process died. No job is launched here."""
+"""DIR as a Dagster home: its instance, its lock, the remains of runs whose process died. No job is launched here."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def locked(root: Path) -> Iterator[None]:
         lock.acquire(timeout=0)
     except Timeout as error:
         raise AuditInputError(
-            f"{root}: another audit-pipeline command is at work in this state folder: wait for it or choose another --state"
+            f"{root}: another audit-pipeline command works in this state folder: wait for it or choose another --state"
         ) from error
     try:
         yield

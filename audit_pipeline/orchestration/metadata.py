@@ -1,13 +1,16 @@
-"""What a corpus-wide stage shows in the Dagster UI: row counts and figures, never corpus text. Nothing is computed here."""
+"""What a corpus-wide stage shows in the Dagster UI: counts and figures, never corpus text. Nothing is computed here."""
 
 from __future__ import annotations
 
+from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 
+from audit_pipeline.report.charts import overview_png
 from audit_pipeline.results import StageResult
+from audit_pipeline.state import read_json
 
 PLOTTED = ("self@1", "self@10", "heldout@1", "heldout@10", "labelled_success@10", "labelled_recall@10", "ann_recall@10")
 
@@ -46,9 +49,10 @@ def findings_table(result: StageResult) -> dg.TableMetadataValue:
     return dg.MetadataValue.table(records)
 
 
-def report_metadata(folder: Path, chart: str | None) -> dict[str, Any]:
+def report_metadata(folder: Path) -> dict[str, Any]:
     """Where the report lies, and its one chart as an embedded picture."""
     metadata: dict[str, Any] = {"report": dg.MetadataValue.path(str(folder / "audit.html"))}
+    chart = overview_png(read_json(folder / "audit.json"))
     if chart:
-        metadata["chart"] = dg.MetadataValue.md(f"![retrieval by source](data:image/png;base64,{chart})")
+        metadata["chart"] = dg.MetadataValue.md(f"![retrieval](data:image/png;base64,{b64encode(chart).decode()})")
     return metadata

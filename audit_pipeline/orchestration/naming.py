@@ -14,10 +14,12 @@ def source_partitions_name(settings: IndexAuditSettings) -> str:
 
 
 def ingest_job_name(settings: IndexAuditSettings) -> str:
+    """The partitioned job that brings one batch up to date."""
     return f"{settings.dagster_name}__ingest_batch"
 
 
 def audit_job_name(settings: IndexAuditSettings) -> str:
+    """The job that audits the whole index."""
     return f"{settings.dagster_name}__corpus_audit"
 
 

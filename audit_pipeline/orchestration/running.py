@@ -1,4 +1,4 @@
-"""Running both jobs of an index in this process, as `audit-pipeline run` does. No text for the terminal is made here."""
+"""Running both jobs of an index in this process, as `audit-pipeline run` does. Nothing is printed here."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from audit_pipeline.orchestration.component import build_defs
 from audit_pipeline.orchestration.home import process_tag
 from audit_pipeline.orchestration.naming import audit_job_name, ingest_job_name, source_partitions_name
 from audit_pipeline.orchestration.workspaces import workspace_for
-from audit_pipeline.stages import corpus
+from audit_pipeline.stages.forecast import forecast
+from audit_pipeline.stages.index import observed_batches
 from audit_pipeline.stages.ingest import BatchChange, changed_batches
 from audit_pipeline.state import read_json
 
@@ -43,6 +44,11 @@ def plan(settings: IndexAuditSettings) -> list[BatchChange]:
     return changed_batches(workspace) if settings.index.managed else []
 
 
+def dry_run_line(settings: IndexAuditSettings) -> str:
+    """What a run would do and cost, in one line; nothing is ingested, encoded for keeps or published."""
+    return forecast(workspace_for(settings), plan(settings)).as_text(settings.name)
+
+
 def run_audit(settings: IndexAuditSettings, instance: dg.DagsterInstance) -> Outcome:
     """Bring every new, changed or emptied batch up to date, then audit the whole index.
 
@@ -55,7 +61,9 @@ def run_audit(settings: IndexAuditSettings, instance: dg.DagsterInstance) -> Out
         slugs = sorted({change.key.split("|", 1)[1] for change in changes})
         instance.add_dynamic_partitions(source_partitions_name(settings), slugs)
     for number, change in enumerate(changes, start=1):
-        LOGGER.info("batch %s of %s: %s (%s, %s rows)", number, len(changes), change.key, change.reason, f"{change.rows:,}")
+        LOGGER.info(
+            "batch %s of %s: %s (%s, %s rows)", number, len(changes), change.key, change.reason, f"{change.rows:,}"
+        )
         execute(defs, ingest_job_name(settings), instance, partition_key=change.key)
     LOGGER.info("auditing %s", settings.name)
     execute(defs, audit_job_name(settings), instance)
@@ -83,7 +91,7 @@ def execute(
 
 def report_observed_batches(settings: IndexAuditSettings, instance: dg.DagsterInstance) -> None:
     """Show the batches of an index as it stands on their partitions, without a run for each."""
-    rows_of = corpus.observed_batches(workspace_for(settings))
+    rows_of = observed_batches(workspace_for(settings))
     slugs = sorted({key.split("|", 1)[1] for key in rows_of})
     instance.add_dynamic_partitions(source_partitions_name(settings), slugs)
     for key, rows in rows_of.items():

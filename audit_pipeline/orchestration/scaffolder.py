@@ -1,11 +1,10 @@
-"""What `dg scaffold defs audit_pipeline.IndexAudit NAME` writes: a defs.yaml to fill in. No definition is built here."""
+"""What `dg scaffold defs audit_pipeline.IndexAudit NAME` writes: a defs.yaml to fill in. Nothing is built here."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-import dagster as dg
 from dagster.components import Scaffolder, ScaffoldRequest
 
 TEMPLATE = """\

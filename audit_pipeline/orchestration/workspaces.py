@@ -17,7 +17,7 @@ def state_root() -> Path:
 
 
 def workspace_for(settings: IndexAuditSettings) -> Workspace:
-    """The process's workspace of these settings. Runs are processes of their own, so its caches live as long as a run."""
+    """The process's workspace of these settings. A run is a process, so caches live as long as one."""
     key = (state_root(), settings.model_dump_json())
     if key not in _WORKSPACES:
         _WORKSPACES[key] = Workspace(settings, key[0])

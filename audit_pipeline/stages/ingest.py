@@ -1,23 +1,24 @@
-"""The stages of one batch of a managed index, from the source store to its rows in the table. Nothing corpus-wide here."""
+"""The stages of one batch of a managed index, from the source store to the table. Nothing corpus-wide here."""
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from audit_pipeline import schemas
 from audit_pipeline.corpus.batches import parse_batch_key
 from audit_pipeline.corpus.sampling import stratify
 from audit_pipeline.corpus.store import BatchInfo
-from audit_pipeline.encoder.template import embedded_texts
 from audit_pipeline.errors import AuditInputError
+from audit_pipeline.stages.texts import embedded, with_tokens
 from audit_pipeline.stages.workspace import BatchManifest, Workspace
 from audit_pipeline.state import read_json, read_table, remove_folder, write_json, write_table
 
 EMPTY = "empty"
+FAULTS = ("missing_rows", "orphan_rows", "duplicate_ids", "invalid_vectors", "text_drift")
 
 
 @dataclass(frozen=True)
@@ -54,15 +55,9 @@ def ingest_chunks(workspace: Workspace, key: str) -> dict[str, int] | None:
     manifest = workspace.manifest(key)
     if not len(rows.chunks) and not len(rows.rejected) and manifest is None:
         return None
-    chunks = rows.chunks
-    encoder = workspace.encoder
-    if encoder is None:
+    if workspace.encoder is None:
         raise AuditInputError(f"{workspace.settings.name}: a managed index needs an encoder: set encoder.kind")
-    if len(chunks):
-        texts = embedded_texts(chunks, workspace.settings.index.embed_text)
-        tokens = encoder.count_tokens(prompted(workspace.settings.encoder.passage_prompt, texts))
-        index = chunks.schema.get_field_index("n_tokens")
-        chunks = chunks.set_column(index, schemas.CHUNKS.field("n_tokens"), pa.array(tokens, pa.int32()))
+    chunks = with_tokens(workspace, rows.chunks)
     info = workspace.scan().batches.get(key)
     generation = generation_of(workspace, info)
     folder = workspace.state.batch(key) / generation
@@ -70,13 +65,6 @@ def ingest_chunks(workspace: Workspace, key: str) -> dict[str, int] | None:
     write_table(folder / "rejected.parquet", rows.rejected)
     write_json(workspace.state.batch(key) / "pending.json", {"generation": generation})
     return {"rows": len(chunks), "rejected": len(rows.rejected)}
-
-
-def prompted(prompt: str, texts: pa.Array) -> pa.Array:
-    """The strings the encoder reads: the prompt before each text."""
-    import pyarrow.compute as pc
-
-    return pc.binary_join_element_wise(pa.scalar(prompt), texts, "") if prompt else texts
 
 
 def ingest_probes(workspace: Workspace, key: str) -> int:
@@ -89,14 +77,14 @@ def ingest_probes(workspace: Workspace, key: str) -> int:
 def ingest_passage_vectors(workspace: Workspace, key: str) -> dict[str, int]:
     """Passage vectors of the batch into the vector store, and their provenance beside the batch."""
     settings = workspace.settings.encoder
-    encoder = workspace.encoder
-    assert encoder is not None  # ingest_chunks has refused kind none
-    texts = embedded_texts(pending_chunks(workspace, key), workspace.settings.index.embed_text)
-    encoded = workspace.vectors.get_or_encode(encoder, settings.passage_prompt, texts, workspace.progress)
+    texts = embedded(workspace, pending_chunks(workspace, key))
+    encoded = workspace.encode(settings.passage_prompt, texts)
+    workspace.count_encoded(encoded)
+    assert workspace.encoder is not None  # encode has refused kind none
     write_json(
         pending_folder(workspace, key) / "provenance.json",
         {
-            **encoder.provenance(),
+            **asdict(workspace.encoder.identity),
             "passage_prompt": settings.passage_prompt,
             "embed_text": workspace.settings.index.embed_text,
         },
@@ -106,12 +94,10 @@ def ingest_passage_vectors(workspace: Workspace, key: str) -> dict[str, int]:
 
 def ingest_signatures(workspace: Workspace, key: str) -> int:
     """MinHash signatures and normalised text hashes of the batch."""
-    from audit_pipeline.duplicates.signatures import compute_signatures, signature_scheme
+    from audit_pipeline.duplicates.signatures import compute_signatures
 
-    table = compute_signatures(pending_chunks(workspace, key), workspace.settings.duplicates)
-    folder = pending_folder(workspace, key)
-    write_table(folder / "signatures.parquet", table)
-    write_json(folder / "signature_scheme.json", signature_scheme(workspace.settings.duplicates).as_dict())
+    table = compute_signatures(pending_chunks(workspace, key), workspace.settings.duplicates, workspace.progress)
+    write_table(pending_folder(workspace, key) / "signatures.parquet", table)
     return len(table)
 
 
@@ -121,19 +107,53 @@ def ingest_index_rows(workspace: Workspace, key: str) -> dict[str, int]:
 
     chunks = pending_chunks(workspace, key)
     settings = workspace.settings
-    encoder = workspace.encoder
-    assert encoder is not None
-    texts = embedded_texts(chunks, settings.index.embed_text)
-    encoded = workspace.vectors.get_or_encode(encoder, settings.encoder.passage_prompt, texts, workspace.progress)
+    encoded = workspace.encode(settings.encoder.passage_prompt, embedded(workspace, chunks))
     report = replace_batch(
         workspace.index_uri,
         settings.index.table,
         chunks,
         encoded.vectors,
-        batch=key,
+        key,
         storage_options=settings.index.storage_options,
     )
-    return {"version": report.version, "inserted": report.inserted, "updated": report.updated, "deleted": report.deleted}
+    return {"inserted": report.inserted, "updated": report.updated, "deleted": report.deleted}
+
+
+def check_batch_integrity(workspace: Workspace, key: str) -> dict[str, int]:
+    """The batch in the table against the batch in the store: kept beside the batch, counts returned."""
+    from audit_pipeline.index.batch_rows import read_batch
+    from audit_pipeline.index.integrity import check_batch
+
+    settings = workspace.settings.index
+    rows, vector_state = read_batch(workspace.index_uri, settings.table, key, storage_options=settings.storage_options)
+    encoder = workspace.encoder
+    folder = pending_folder(workspace, key)
+    table = check_batch(
+        rows,
+        vector_state,
+        read_table(folder / "chunks.parquet"),
+        read_table(folder / "rejected.parquet"),
+        encoder.max_tokens if encoder else None,
+    )
+    write_table(folder / "integrity.parquet", table)
+    return _counts(table)
+
+
+def integrity_faults(workspace: Workspace, key: str) -> dict[str, int]:
+    """What is wrong with the batch in the table, by name; empty where nothing is."""
+    counts = _counts(read_table(pending_folder(workspace, key) / "integrity.parquet"))
+    return {name: counts[name] for name in FAULTS if counts.get(name)}
+
+
+def rejection_reasons(workspace: Workspace, key: str) -> dict[str, int]:
+    """Rejected rows of the batch by reason."""
+    reasons = pc.value_counts(read_table(pending_folder(workspace, key) / "rejected.parquet", ["reason"])["reason"])
+    return {row["values"]: row["counts"] for row in reasons.to_pylist()}
+
+
+def _counts(integrity: pa.Table) -> dict[str, int]:
+    rows = integrity.to_pylist()
+    return {name: value for name, value in (rows[0] if rows else {}).items() if isinstance(value, int)}
 
 
 def finish_batch(workspace: Workspace, key: str) -> BatchManifest:
@@ -181,8 +201,10 @@ def pending_generation(workspace: Workspace, key: str) -> str:
 
 
 def pending_folder(workspace: Workspace, key: str) -> Path:
+    """Folder of the generation that is being made."""
     return workspace.state.batch(key) / pending_generation(workspace, key)
 
 
 def pending_chunks(workspace: Workspace, key: str) -> pa.Table:
+    """Chunks of the generation that is being made."""
     return read_table(pending_folder(workspace, key) / "chunks.parquet")

@@ -54,5 +54,6 @@ def report_check(workspace: Workspace, name: str) -> CheckOutcome:
 def _compared(measured: dict[str, Any] | None, passed: bool, figure: str, limit: str) -> CheckOutcome:
     if not measured or not measured["n"]:
         return CheckOutcome(True, error=False, text=f"{figure}: not measured", figures={"n": 0})
-    text = f"{figure} {measured['value']:.3f} [{measured['low']:.3f}, {measured['high']:.3f}], n {measured['n']}; limit {limit}"
+    interval = f"[{measured['low']:.3f}, {measured['high']:.3f}]"
+    text = f"{figure} {measured['value']:.3f} {interval}, n {measured['n']}; limit {limit}"
     return CheckOutcome(passed, error=False, text=text, figures={figure: measured["value"], "n": measured["n"]})

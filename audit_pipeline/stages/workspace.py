@@ -1,4 +1,4 @@
-"""What the stages of one audit share: settings, state folder, and the costly things opened once. No stage belongs here."""
+"""What the stages of one audit share: settings, state folder, the costly things opened once. No stage stands here."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from functools import cached_property, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from audit_pipeline import schemas
 from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.corpus.store import SourceStore, StoreScan
-from audit_pipeline.encoder.vector_store import VectorStore
+from audit_pipeline.encoder.vector_store import Encoded, VectorStore
 from audit_pipeline.errors import AuditInputError
 from audit_pipeline.findings import Finding
 from audit_pipeline.progress import log_progress
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BatchManifest:
-    """What a finished ingest says of its batch. Written last, so its presence means that all of the batch is in place."""
+    """What a finished ingest says of its batch. Written last: where it stands, all of the batch is in place."""
 
     key: str
     source: str | None
@@ -47,14 +48,25 @@ class Workspace:
     """One audited index at work. Not thread-safe; every process makes its own."""
 
     def __init__(
-        self, settings: IndexAuditSettings, root: Path, *, today: dt.date | None = None, progress: Progress = log_progress
+        self,
+        settings: IndexAuditSettings,
+        root: Path,
+        *,
+        today: dt.date | None = None,
+        progress: Progress = log_progress,
     ) -> None:
         self.settings = settings
         self.state = StateFolder(root, settings.name)
         self.today = today or dt.datetime.now(dt.UTC).date()
         self.progress = progress
-        self._snapshots: dict[int, TableSnapshot] = {}
+        self.totals = {"texts": 0, "tokens": 0, "from_cache": 0}
+        self.snapshots: dict[int, TableSnapshot] = {}
         self._scan: StoreScan | None = None
+
+    @property
+    def has_store(self) -> bool:
+        """Whether it is known, from sources, what should be in the index."""
+        return bool(self.settings.sources)
 
     @property
     def index_uri(self) -> str:
@@ -74,6 +86,26 @@ class Workspace:
     @cached_property
     def vectors(self) -> VectorStore:
         return VectorStore(self.state.vectors)
+
+    def encode(self, prompt: str, texts: pa.Array | pa.ChunkedArray) -> Encoded:
+        """Vectors of prompt + text from the vector store, encoded there at first need. Needs an encoder."""
+        if self.encoder is None:
+            raise AuditInputError(f"{self.settings.name}: encoder.kind is none: nothing can be encoded")
+        return self.vectors.get_or_encode(self.encoder, prompt, texts, self.progress)
+
+    def count_encoded(self, encoded: Encoded) -> None:
+        """Add to what this process has encoded for the audit; each text is counted by the stage that needs it first."""
+        self.totals = {
+            "texts": self.totals["texts"] + encoded.encoded,
+            "tokens": self.totals["tokens"] + encoded.tokens,
+            "from_cache": self.totals["from_cache"] + encoded.from_cache,
+        }
+
+    def encoded(self, prompt: str, texts: pa.Array | pa.ChunkedArray, dimension: int) -> np.ndarray:
+        """(n, dimension) float32 vectors of prompt + text; there may be no encoder where there are no texts."""
+        if not len(texts):
+            return np.empty((0, dimension), dtype=np.float32)
+        return self.encode(prompt, texts).vectors
 
     def scan(self, *, fresh: bool = False) -> StoreScan:
         """The batches that the source store holds now; read once per process unless ``fresh``."""
@@ -105,15 +137,16 @@ class Workspace:
         paths = self.state.batches.glob("*/batch.json")
         return sorted((BatchManifest(**read_json(path)) for path in paths), key=lambda manifest: manifest.key)
 
+    def generation(self, manifest: BatchManifest) -> Path:
+        """Folder of the batch's current files."""
+        return self.state.batch(manifest.key) / manifest.generation
+
     def write_manifest(self, manifest: BatchManifest) -> None:
         write_json(self.state.batch(manifest.key) / "batch.json", asdict(manifest))
 
     def batch_tables(self, name: str, schema: pa.Schema, columns: list[str] | None = None) -> pa.Table:
         """One table over all current batches, in order of batch key."""
-        tables = [
-            read_table(self.state.batch(manifest.key) / manifest.generation / f"{name}.parquet", columns)
-            for manifest in self.manifests()
-        ]
+        tables = [read_table(self.generation(manifest) / f"{name}.parquet", columns) for manifest in self.manifests()]
         if columns is not None:
             schema = pa.schema([schema.field(column) for column in columns])
         return pa.concat_tables(tables) if tables else schema.empty_table()
@@ -126,7 +159,13 @@ class Workspace:
         for name, table in result.tables.items():
             write_table(folder / f"{name}.parquet", table)
         findings = [finding.as_dict() for finding in result.findings]
-        write_json(folder / "stage.json", {"summary": result.summary, "findings": findings, "seconds": round(seconds, 3)})
+        kept = {
+            "summary": result.summary,
+            "findings": findings,
+            "tables": sorted(result.tables),
+            "seconds": round(seconds, 3),
+        }
+        write_json(folder / "stage.json", kept)
         return result
 
     def summary(self, stage: str) -> dict[str, Any]:
@@ -139,12 +178,20 @@ class Workspace:
     def seconds(self, stage: str) -> float:
         return float(self._stage(stage)["seconds"])
 
+    def has_table(self, stage: str, name: str) -> bool:
+        """Whether the stage's last result has this table."""
+        return name in self._stage(stage)["tables"]
+
     def table(self, stage: str, name: str) -> pa.Table:
         """A table of a finished stage. Raises AuditInputError where it never ran."""
-        path = self.state.corpus / stage / f"{name}.parquet"
-        if not path.exists():
-            raise self._never_ran(stage)
-        return read_table(path)
+        if not self.has_table(stage, name):
+            raise KeyError(f"stage {stage} has no table {name}")
+        return read_table(self.state.corpus / stage / f"{name}.parquet")
+
+    def result(self, stage: str) -> StageResult:
+        """A finished stage's result with all its tables."""
+        tables = {name: self.table(stage, name) for name in self._stage(stage)["tables"]}
+        return StageResult(tables, self.summary(stage), self.findings(stage))
 
     def _stage(self, stage: str) -> dict[str, Any]:
         path = self.state.corpus / stage / "stage.json"
@@ -160,6 +207,12 @@ class Workspace:
         if self.settings.index.managed:
             return self.batch_tables("chunks", schemas.CHUNKS)
         return self.table("vector_index", "population")
+
+    def rejected(self) -> pa.Table:
+        """The rows of the source store that could not be used, with their reasons."""
+        if self.settings.index.managed:
+            return self.batch_tables("rejected", schemas.REJECTED_CHUNKS)
+        return self.table("vector_index", "rejected")
 
 
 def corpus_stage(function: Callable[[Workspace], StageResult]) -> Callable[[Workspace], StageResult]:

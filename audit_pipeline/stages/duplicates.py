@@ -1,0 +1,95 @@
+"""The stages of the near-duplicate search, lane by lane. Nothing is deleted anywhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+
+from audit_pipeline.duplicates import lanes, stages
+from audit_pipeline.duplicates.self_checks import check_lanes
+from audit_pipeline.duplicates.signatures import compute_signatures, join_signatures
+from audit_pipeline.results import StageResult
+from audit_pipeline.stages.index import pinned_snapshot
+from audit_pipeline.stages.vectors import roles_of_batches
+from audit_pipeline.stages.workspace import Workspace, corpus_stage
+from audit_pipeline.state import read_table
+
+
+def signatures(workspace: Workspace) -> pa.Table:
+    """The signatures of all rows: those of the batches, or made in one pass for a table of others."""
+    settings = workspace.settings.duplicates
+    if workspace.settings.index.managed:
+        tables = {
+            manifest.key: read_table(workspace.generation(manifest) / "signatures.parquet")
+            for manifest in workspace.manifests()
+        }
+        return join_signatures(tables, settings)
+    return workspace.table("minhash_pairs", "signatures")
+
+
+@corpus_stage
+def minhash_pairs(workspace: Workspace) -> StageResult:
+    """Pairs of equal and of copied text."""
+    snapshot = pinned_snapshot(workspace)
+    settings = workspace.settings.duplicates
+    if workspace.settings.index.managed:
+        return lanes.exact_and_minhash(snapshot, signatures(workspace), settings, workspace.progress)
+    made = compute_signatures(snapshot.rows, settings, workspace.progress)
+    result = lanes.exact_and_minhash(snapshot, made, settings, workspace.progress)
+    result.tables["signatures"] = made
+    return result
+
+
+@corpus_stage
+def neighbour_pairs(workspace: Workspace) -> StageResult:
+    """Nearest distinct texts, then all lanes in one table of candidate pairs."""
+    snapshot = pinned_snapshot(workspace)
+    settings = workspace.settings.duplicates
+    roles = roles_of_batches(workspace)
+    folder = workspace.state.corpus / "neighbour_index"
+    near = lanes.neighbour_lane(snapshot, signatures(workspace), settings, folder, roles, workspace.progress)
+    lexical = workspace.table("minhash_pairs", "lexical_pairs")
+    merged = lanes.merge_lanes(snapshot, lexical, near.tables["neighbour_pairs"], settings, roles, workspace.progress)
+    return StageResult(near.tables | merged.tables, near.summary | merged.summary, [*near.findings, *merged.findings])
+
+
+@corpus_stage
+def similarity_floor(workspace: Workspace) -> StageResult:
+    """Cosine of unrelated texts."""
+    return stages.similarity_floor(
+        pinned_snapshot(workspace), workspace.settings.duplicates, roles_of_batches(workspace)
+    )
+
+
+@corpus_stage
+def threshold_sweep(workspace: Workspace) -> StageResult:
+    """Precision, recall and reading load over one fixed candidate set."""
+    labels = workspace.settings.labels.pairs
+    return stages.threshold_sweep(
+        pinned_snapshot(workspace),
+        workspace.table("neighbour_pairs", "candidate_pairs"),
+        workspace.table("similarity_floor", "similarity_floor"),
+        workspace.table("neighbour_pairs", "neighbour_reach"),
+        workspace.settings.duplicates,
+        Path(labels) if labels else None,
+        roles_of_batches(workspace),
+    )
+
+
+@corpus_stage
+def duplicate_clusters(workspace: Workspace) -> StageResult:
+    """Connected components of the pairs that pass the recommended threshold."""
+    recommended = workspace.summary("threshold_sweep")["recommended"]
+    snapshot = pinned_snapshot(workspace)
+    result = stages.duplicate_clusters(
+        snapshot,
+        signatures(workspace),
+        workspace.table("neighbour_pairs", "candidate_pairs"),
+        recommended["threshold"],
+        workspace.settings.duplicates,
+        roles_of_batches(workspace),
+        provisional=recommended["provisional"],
+    )
+    result.summary["self_checks"] = check_lanes(snapshot, workspace.settings.duplicates)
+    return result

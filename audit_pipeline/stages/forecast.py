@@ -1,0 +1,60 @@
+"""What a run would cost, for --dry-run: rows, texts, tokens, minutes. Nothing is written or sent."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from audit_pipeline.stages.ingest import BatchChange
+from audit_pipeline.stages.texts import embedded
+from audit_pipeline.stages.workspace import Workspace
+
+CALIBRATION_TEXTS = 32
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Cost of a run: passages known exactly, probes at most."""
+
+    batches: int
+    rows: int
+    texts: int  # distinct passages that are not in the vector store yet
+    tokens: int
+    probe_texts: int  # at most: queries, held sentences and bodies
+    minutes: float | None  # None where nothing has to be encoded here
+
+    def as_text(self, name: str) -> str:
+        """One line for the terminal."""
+        minutes = "no encoding" if self.minutes is None else f"about {self.minutes:.1f} minutes of encoding"
+        return (
+            f"{name}: {self.batches:,} batches to bring up to date ({self.rows:,} rows); {self.texts:,} passages to "
+            f"encode ({self.tokens:,} tokens), at most {self.probe_texts:,} texts for the probes; {minutes}"
+        )
+
+
+def forecast(workspace: Workspace, changes: list[BatchChange]) -> Forecast:
+    """Counts the texts of the changed batches that the vector store lacks, and times a few of them."""
+    rows = texts = tokens = 0
+    sample: list[str] = []
+    encoder = workspace.encoder
+    prompt = workspace.settings.encoder.passage_prompt
+    for change in changes:
+        rows += change.rows
+        if encoder is None or not change.rows:
+            continue
+        strings = embedded(workspace, workspace.store.read_batch(change.key).chunks)
+        pending = workspace.vectors.pending(encoder, prompt, strings)
+        texts, tokens = texts + pending.missing, tokens + pending.tokens
+        if pending.missing:
+            sample += strings.slice(0, CALIBRATION_TEXTS - len(sample)).to_pylist()
+    found = sum(info.rows for info in workspace.scan().batches.values()) if workspace.has_store else None
+    total = workspace.settings.sample.total
+    probes = 0 if encoder is None else 3 * (total if found is None else min(total, found))
+    minutes = None
+    if encoder is not None and sample:
+        encoder.encode(sample[:1])  # the first call loads the model
+        started = time.perf_counter()
+        encoder.encode([prompt + text for text in sample])
+        seconds_per_text = (time.perf_counter() - started) / len(sample)
+        minutes = (texts + probes) * seconds_per_text / 60
+    return Forecast(len(changes), rows, texts, tokens, probes, minutes)

@@ -1,0 +1,126 @@
+"""The corpus-wide stages on the table: pinned and indexed, then compared with the source store. No probe here."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from audit_pipeline import schemas
+from audit_pipeline.corpus.text import count_words, sha256_hex
+from audit_pipeline.errors import AuditInputError
+from audit_pipeline.results import StageResult
+from audit_pipeline.stages.texts import with_tokens
+from audit_pipeline.stages.workspace import Workspace, corpus_stage
+
+if TYPE_CHECKING:
+    from audit_pipeline.index.snapshot import TableSnapshot
+
+
+@corpus_stage
+def vector_index(workspace: Workspace) -> StageResult:
+    """Brings the ANN index of a managed table up to date, pins the table's version, and says what should be in it."""
+    from audit_pipeline.index.managed import build_vector_index
+
+    settings = workspace.settings.index
+    built = None
+    if settings.managed:
+        if not any(manifest.rows for manifest in workspace.manifests()):
+            raise AuditInputError(
+                f"{workspace.settings.name}: the sources hold no usable row: check their uri, columns and dates"
+            )
+        workspace.progress("building the ANN index", 0, 1)
+        built = build_vector_index(
+            workspace.index_uri,
+            settings.table,
+            settings.vector_index,
+            settings.metric,
+            storage_options=settings.storage_options,
+        )
+    snapshot = open_table(workspace, version=None)
+    tables = {}
+    store_rows = None
+    if not settings.managed:
+        tables = population_as_it_stands(workspace, snapshot)
+        store_rows = len(tables["population"]) if workspace.settings.sources else None
+    info = asdict(snapshot.info)
+    return StageResult(
+        tables, {"index": info, "version": snapshot.info.version, "built": built, "store_rows": store_rows}
+    )
+
+
+def open_table(workspace: Workspace, version: int | None) -> TableSnapshot:
+    """The table at a version (None: the newest), rows placed in the cells of the source store where there is one."""
+    from audit_pipeline.index.reading import open_snapshot
+
+    settings = workspace.settings
+    named = [source.name for source in settings.sources if source.name != "*"]
+    first_audit = workspace.state.read_memory().get("first_audit", workspace.today.isoformat())
+    return open_snapshot(
+        settings.index,
+        workspace.index_uri,
+        workspace.state.corpus / "snapshot",
+        undated=dt.date.fromisoformat(first_audit),
+        source=named[0] if len(named) == 1 else None,
+        grain=settings.ingestion_grain,
+        version=version,
+        progress=workspace.progress,
+    )
+
+
+def pinned_snapshot(workspace: Workspace) -> TableSnapshot:
+    """The table at the version that vector_index pinned, opened once per process."""
+    from audit_pipeline.index.reading import adopt_store_cells
+
+    version = int(workspace.summary("vector_index")["version"])
+    if version not in workspace.snapshots:
+        snapshot = open_table(workspace, version)
+        if workspace.has_store:
+            snapshot = adopt_store_cells(snapshot, workspace.population())
+        workspace.snapshots = {version: snapshot}
+    return workspace.snapshots[version]
+
+
+def population_as_it_stands(workspace: Workspace, snapshot: TableSnapshot) -> dict[str, pa.Table]:
+    """What should be findable in a table of others: the source store's rows where there is one, else its own."""
+    if workspace.settings.sources:
+        rows = workspace.store.read_all(workspace.progress)
+        chunks, rejected = rows.chunks, rows.rejected
+    else:
+        chunks, rejected = as_chunks(snapshot.rows), schemas.REJECTED_CHUNKS.empty_table()
+    return {"population": with_tokens(workspace, chunks), "rejected": rejected}
+
+
+def as_chunks(rows: pa.Table) -> pa.Table:
+    """Table rows as schemas.CHUNKS, hashes and words counted; rows without any text are nothing to probe."""
+    rows = rows.filter(pc.greater(pc.utf8_length(pc.utf8_trim_whitespace(rows["text"])), 0))
+    columns = {name: rows[name] for name in rows.column_names if name in schemas.CHUNKS.names}
+    columns["text_sha256"] = sha256_hex(rows["text"])
+    columns["n_words"] = count_words(rows["text"])
+    arrays = [columns.get(field.name, pa.nulls(len(rows), field.type)).cast(field.type) for field in schemas.CHUNKS]
+    return pa.table(arrays, schema=schemas.CHUNKS)
+
+
+@corpus_stage
+def corpus_integrity(workspace: Workspace) -> StageResult:
+    """All rows of the table against the source store: ids, texts, vectors, norms, index coverage."""
+    from audit_pipeline.index.integrity import check_corpus
+
+    settings = workspace.settings
+    encoder = workspace.encoder
+    return check_corpus(
+        pinned_snapshot(workspace),
+        workspace.population() if workspace.has_store else None,
+        workspace.rejected() if workspace.has_store else None,
+        encoder.max_tokens if encoder else None,
+        settings,
+    )
+
+
+def observed_batches(workspace: Workspace) -> dict[str, int]:
+    """Rows of the table by batch key."""
+    counts = pc.value_counts(pinned_snapshot(workspace).rows["batch"])
+    return dict(zip(counts.field("values").to_pylist(), counts.field("counts").to_pylist(), strict=True))

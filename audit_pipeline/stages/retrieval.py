@@ -1,0 +1,133 @@
+"""The stages that search and judge: self, held-out and labelled retrieval, ANN recall, the verdict."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from audit_pipeline.results import StageResult
+from audit_pipeline.retrieval.ann_recall import run_ann_recall
+from audit_pipeline.retrieval.held_out import run_held_out
+from audit_pipeline.retrieval.labelled import run_labelled
+from audit_pipeline.retrieval.self_checks import retrieval_self_checks
+from audit_pipeline.retrieval.self_retrieval import run_self_retrieval
+from audit_pipeline.retrieval.verdict import run_verdict
+from audit_pipeline.stages.index import pinned_snapshot
+from audit_pipeline.stages.probes import bodies, chunks_of, planned_labels
+from audit_pipeline.stages.texts import embedded
+from audit_pipeline.stages.workspace import Workspace, corpus_stage
+
+if TYPE_CHECKING:
+    from audit_pipeline.index.snapshot import TableSnapshot
+
+
+@corpus_stage
+def self_retrieval(workspace: Workspace) -> StageResult:
+    """Each probe's own text as the query."""
+    snapshot = pinned_snapshot(workspace)
+    plan = encodable(workspace, snapshot, workspace.table("probe_plan", "probe_plan"))
+    texts = embedded(workspace, chunks_of(workspace.population(), plan["chunk_id"]))
+    vectors = workspace.encoded(workspace.settings.encoder.query_prompt, texts, snapshot.info.dimension)
+    return run_self_retrieval(
+        snapshot,
+        plan,
+        vectors,
+        workspace.population() if workspace.has_store else None,
+        workspace.settings,
+        workspace.progress,
+        variants=snapshot.variant_search,
+    )
+
+
+@corpus_stage
+def held_out_retrieval(workspace: Workspace) -> StageResult:
+    """One sentence of each probe as the query, the rest of it as the answer."""
+    snapshot = pinned_snapshot(workspace)
+    plan = encodable(workspace, snapshot, workspace.table("probe_plan", "probe_plan"))
+    held = encodable(workspace, snapshot, workspace.table("probe_plan", "held_out_plan"))
+    eligible = held.filter(held["eligible"])
+    settings = workspace.settings.encoder
+    dimension = snapshot.info.dimension
+    sentences = workspace.encoded(settings.query_prompt, eligible["held"], dimension)
+    rests = workspace.encoded(settings.passage_prompt, bodies(workspace, eligible), dimension)
+    return run_held_out(snapshot, plan, held, sentences, rests, workspace.settings, workspace.progress)
+
+
+@corpus_stage
+def labelled_retrieval(workspace: Workspace) -> StageResult:
+    """The team's judged queries; an empty result where there are none."""
+    labels = planned_labels(workspace)
+    snapshot = pinned_snapshot(workspace)
+    if labels is None or not len(labels.queries) or not can_probe(workspace, snapshot):
+        return StageResult()
+    vectors = workspace.encoded(
+        workspace.settings.encoder.query_prompt, labels.queries["text"], snapshot.info.dimension
+    )
+    return run_labelled(
+        snapshot,
+        labels,
+        vectors,
+        workspace.settings,
+        workspace.progress,
+        population=workspace.population(),
+        variants=snapshot.variant_search,
+    )
+
+
+@corpus_stage
+def ann_recall(workspace: Workspace) -> StageResult:
+    """The application's search against the exact answer, for held-out sentences and labelled queries."""
+    snapshot = pinned_snapshot(workspace)
+    held = encodable(workspace, snapshot, workspace.table("probe_plan", "held_out_plan"))
+    eligible = held.filter(held["eligible"])
+    labels = planned_labels(workspace) if can_probe(workspace, snapshot) else None
+    prompt, dimension = workspace.settings.encoder.query_prompt, snapshot.info.dimension
+    ids = [f"heldout:{chunk_id}" for chunk_id in eligible["chunk_id"].to_pylist()]
+    runs = ["held_out"] * len(ids)
+    vectors = [workspace.encoded(prompt, eligible["held"], dimension)]
+    if labels is not None:
+        ids += labels.queries["query_id"].to_pylist()
+        runs += ["labelled"] * len(labels.queries)
+        vectors.append(workspace.encoded(prompt, labels.queries["text"], dimension))
+    queries = pa.table({"query_id": pa.array(ids, pa.string()), "run": pa.array(runs, pa.string())})
+    return run_ann_recall(snapshot, queries, np.concatenate(vectors), workspace.settings, workspace.progress)
+
+
+BEFORE_THE_VERDICT = (
+    "vector_index",
+    "corpus_integrity",
+    "role_fingerprint",
+    "self_retrieval",
+    "held_out_retrieval",
+    "labelled_retrieval",
+    "ann_recall",
+)
+
+
+@corpus_stage
+def retrieval_verdict(workspace: Workspace) -> StageResult:
+    """Strata, anomalies and the reading."""
+    findings = [finding for stage in BEFORE_THE_VERDICT for finding in workspace.findings(stage)]
+    result = run_verdict(
+        workspace.settings,
+        workspace.population(),
+        workspace.result("self_retrieval"),
+        workspace.result("held_out_retrieval"),
+        workspace.result("labelled_retrieval"),
+        findings,
+        own_prompts=workspace.encoder.own_prompts if workspace.encoder else None,
+    )
+    result.summary["self_checks"] = retrieval_self_checks(pinned_snapshot(workspace))
+    return result
+
+
+def encodable(workspace: Workspace, snapshot: TableSnapshot, table: pa.Table) -> pa.Table:
+    """The table, or none of its rows where no query can be encoded for this index: what cannot be is not measured."""
+    return table if can_probe(workspace, snapshot) else table.slice(0, 0)
+
+
+def can_probe(workspace: Workspace, snapshot: TableSnapshot) -> bool:
+    """Whether there is an encoder whose vectors have the table's dimension."""
+    return workspace.encoder is not None and workspace.encoder.dimension == snapshot.info.dimension

@@ -57,6 +57,9 @@ def resolve_columns(schema: pa.Schema, named: Mapping[str, str], table: str) -> 
             f"index.columns: column {vector!r} of table {table!r} is {schema.field(vector).type}, "
             f"expected a list of floats (candidates: {', '.join(candidates) or '(none)'}): name the vector column"
         )
+    for field, path in fields.items():
+        if path[0] == vector:
+            raise _unusable(path, field, schema.field(vector).type, "strings, numbers or dates")
     return ColumnPaths(fields, vector)
 
 

@@ -1,0 +1,161 @@
+import datetime as dt
+from pathlib import Path
+
+import lancedb
+import numpy as np
+import pytest
+
+from audit_pipeline.config import VectorIndexSettings
+from audit_pipeline.errors import AuditInputError
+from audit_pipeline.index.managed import build_vector_index, replace_batch
+from audit_pipeline_tests.index.builders import DAY, chunks, unit_vectors
+
+NEXT = DAY + dt.timedelta(days=1)
+FIRST, SECOND = "2026-01-02|a", "2026-01-03|a"
+
+
+def stored(uri: Path) -> dict[str, str]:
+    rows = lancedb.connect(str(uri)).open_table("chunks").to_arrow()
+    assert rows.num_rows == len(set(rows["chunk_id"].to_pylist()))
+    return dict(zip(rows["chunk_id"].to_pylist(), rows["batch"].to_pylist(), strict=True))
+
+
+def put(uri: Path, ids: list[str], batch: str = FIRST, day: dt.date = DAY, seed: int = 0) -> tuple[int, int, int]:
+    report = replace_batch(str(uri), "chunks", chunks(ids, day=day), unit_vectors(len(ids), seed=seed), batch)
+    return report.inserted, report.updated, report.deleted
+
+
+def version(uri: Path) -> int:
+    return int(lancedb.connect(str(uri)).open_table("chunks").version)
+
+
+def test_a_page_that_shrinks_from_five_chunks_to_three_leaves_three_rows_in_one_commit(tmp_path: Path) -> None:
+    uri = tmp_path / "t.lance"
+    assert put(uri, ["p1", "p2", "p3", "p4", "p5"]) == (5, 0, 0)
+    before = version(uri)
+    assert put(uri, ["p1", "p2", "p3"]) == (0, 0, 2)
+    assert stored(uri) == {"p1": FIRST, "p2": FIRST, "p3": FIRST}
+    assert version(uri) == before + 1
+
+
+def test_the_same_rows_in_another_order_make_no_new_version(tmp_path: Path) -> None:
+    uri = tmp_path / "t.lance"
+    vectors = unit_vectors(3)
+    replace_batch(str(uri), "chunks", chunks(["x", "y", "z"]), vectors, FIRST)
+    report = replace_batch(str(uri), "chunks", chunks(["z", "y", "x"]), vectors[::-1], FIRST)
+    assert (report.version, report.changed) == (1, False)
+    assert version(uri) == 1
+
+
+def test_only_changed_rows_are_written_and_other_batches_are_left_alone(tmp_path: Path) -> None:
+    uri = tmp_path / "t.lance"
+    put(uri, ["x", "y"])
+    put(uri, ["q"], SECOND, NEXT)
+    edited = chunks(["x", "y", "n"], texts=["text of x", "edited", "new"])
+    report = replace_batch(str(uri), "chunks", edited, np.vstack((unit_vectors(2), unit_vectors(1, seed=5))), FIRST)
+    assert (report.inserted, report.updated, report.deleted) == (1, 1, 0)
+    assert stored(uri) == {"x": FIRST, "y": FIRST, "n": FIRST, "q": SECOND}
+
+
+def test_a_new_vector_for_the_same_text_is_a_change(tmp_path: Path) -> None:
+    uri = tmp_path / "t.lance"
+    put(uri, ["x", "y"], seed=0)
+    assert put(uri, ["x", "y"], seed=1) == (0, 2, 0)
+
+
+def test_an_emptied_batch_loses_its_rows_and_only_its_own(tmp_path: Path) -> None:
+    uri = tmp_path / "t.lance"
+    assert put(uri, []) == (0, 0, 0)
+    put(uri, ["x", "y"])
+    put(uri, ["q"], SECOND, NEXT)
+    assert put(uri, []) == (0, 0, 2)
+    assert stored(uri) == {"q": SECOND}
+
+
+def test_a_chunk_that_comes_with_another_batch_moves_and_is_never_there_twice(tmp_path: Path) -> None:
+    uri = tmp_path / "t.lance"
+    put(uri, ["x", "y"])
+    put(uri, ["y", "z"], SECOND, NEXT)
+    assert stored(uri) == {"x": FIRST, "y": SECOND, "z": SECOND}
+    put(uri, ["x"])
+    assert stored(uri) == {"x": FIRST, "y": SECOND, "z": SECOND}
+
+
+def test_rows_that_two_writers_inserted_at_once_are_one_after_the_batch_is_written_again(tmp_path: Path) -> None:
+    uri = tmp_path / "t.lance"
+    put(uri, ["x", "y"])
+    table = lancedb.connect(str(uri)).open_table("chunks")
+    table.add(table.to_arrow().slice(0, 1))
+    assert table.count_rows() == 3
+    put(uri, ["x", "y"])
+    assert stored(uri) == {"x": FIRST, "y": FIRST}
+
+
+def test_more_deletions_than_a_filter_should_list_still_replace_the_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("audit_pipeline.index.managed._DELETIONS_IN_A_FILTER", 2)
+    uri = tmp_path / "t.lance"
+    put(uri, ["x", "y", "z", "w", "it's"])
+    put(uri, ["q"], SECOND, NEXT)
+    put(uri, ["x"])
+    assert stored(uri) == {"x": FIRST, "q": SECOND}
+
+
+def test_rows_that_cannot_be_written_are_refused_in_one_sentence(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t.lance")
+    replace_batch(uri, "chunks", chunks(["x"]), unit_vectors(1), FIRST)
+    with pytest.raises(AuditInputError, match="dimension 16, the encoder gives 8"):
+        replace_batch(uri, "chunks", chunks(["y"]), unit_vectors(1, 8), FIRST)
+    with pytest.raises(AuditInputError, match="'y' stands on two rows"):
+        replace_batch(uri, "chunks", chunks(["y", "y"]), unit_vectors(2), FIRST)
+    broken = unit_vectors(2)
+    broken[1, 3] = np.nan
+    with pytest.raises(AuditInputError, match="1 vectors with NaN"):
+        replace_batch(uri, "chunks", chunks(["y", "z"]), broken, FIRST)
+    lancedb.connect(uri).create_table("other", [{"id": 1, "vector": [1.0, 2.0]}])
+    with pytest.raises(AuditInputError, match="written by something else"):
+        replace_batch(uri, "other", chunks(["y"]), unit_vectors(1), FIRST)
+
+
+def test_another_writers_commit_in_between_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    from audit_pipeline.index import managed
+
+    calls = []
+
+    def conflicts_twice() -> str:
+        calls.append(1)
+        if len(calls) < 3:
+            raise RuntimeError("lance error: Retryable commit conflict for version 7")
+        return "done"
+
+    assert managed._with_retries(conflicts_twice) == "done"
+
+    def always() -> str:
+        raise RuntimeError("lance error: commit conflict")
+
+    with pytest.raises(AuditInputError, match="another writer"):
+        managed._with_retries(always)
+
+
+def test_the_index_is_built_when_large_enough_kept_current_rebuilt_and_dropped(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t.lance")
+
+    def build(metric: str = "cosine", **settings: object) -> dict[str, object]:
+        chosen = VectorIndexSettings.model_validate({"min_rows": 300, **settings})
+        return build_vector_index(uri, "chunks", chosen, metric)
+
+    def told(report: dict[str, object]) -> tuple[object, ...]:
+        return tuple(report[key] for key in ("action", "index_type", "metric", "indexed_rows", "unindexed_rows"))
+
+    put(Path(uri), [f"i{n}" for n in range(299)])
+    assert told(build()) == ("none", None, None, 0, 299)
+    put(Path(uri), [f"j{n}" for n in range(21)], SECOND, NEXT)
+    assert told(build()) == ("created", "IVF_HNSW_SQ", "cosine", 320, 0)
+    assert told(build()) == ("none", "IVF_HNSW_SQ", "cosine", 320, 0)
+    put(Path(uri), [f"j{n}" for n in range(31)], SECOND, NEXT, seed=3)
+    assert told(build()) == ("optimised", "IVF_HNSW_SQ", "cosine", 330, 0)
+    assert told(build(type="IVF_FLAT")) == ("created", "IVF_FLAT", "cosine", 330, 0)
+    assert told(build("l2", type="IVF_FLAT")) == ("created", "IVF_FLAT", "l2", 330, 0)
+    assert told(build("l2", type="IVF_FLAT", min_rows=1000)) == ("dropped", None, None, 0, 330)

@@ -159,7 +159,9 @@ class SentenceTransformerEncoder:
     def _loaded(self) -> SentenceTransformer:
         import torch
         from sentence_transformers import SentenceTransformer
+        from transformers.utils.logging import disable_progress_bar
 
+        disable_progress_bar()  # it would draw over the audit's own progress
         log.info("loading encoder %s", self.files.name)
         try:
             model = SentenceTransformer(

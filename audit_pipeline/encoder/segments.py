@@ -59,7 +59,7 @@ def write_segment(folder: Path, keys: np.ndarray, vectors: np.ndarray) -> Path:
     The segment is named by its keys, so two processes that write the same texts write one segment: the first wins.
     """
     target = folder / f"seg-{hashlib.sha256(keys.tobytes()).hexdigest()[:32]}"
-    if target.exists():
+    if _is_intact(target, vectors.shape[1]):
         return target
     temporary = folder / f"{_TEMPORARY}{os.getpid()}-{secrets.token_hex(8)}"
     temporary.mkdir(parents=True)
@@ -83,11 +83,9 @@ def open_segments(folder: Path, dimension: int) -> list[Segment]:
             segments.append(_open(path, dimension))
         except FileNotFoundError:
             if path.is_dir():  # else another process has just merged it away
-                log.warning("vector store: segment %s lacks a file and is ignored; its texts are encoded again", path)
+                log.warning("vector store: segment %s lacks a file and is ignored: delete it", path)
         except (OSError, ValueError, EOFError) as error:
-            log.warning(
-                "vector store: segment %s is damaged and ignored (%s); its texts are encoded again", path, error
-            )
+            log.warning("vector store: segment %s is damaged and ignored (%s): delete it", path, error)
     return segments
 
 
@@ -130,7 +128,7 @@ def merge_segments(folder: Path, segments: list[Segment]) -> Path | None:
         _save(temporary / "sums.npy", row_sums(vectors))
         _sync(temporary / "vectors.npy")
         del vectors
-        if not target.exists():
+        if not _is_intact(target, dimension):
             _put_in_place(temporary, target)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -192,9 +190,24 @@ def _sync(path: Path) -> None:
         os.fsync(file.fileno())
 
 
+def _is_intact(path: Path, dimension: int) -> bool:
+    if not path.is_dir():
+        return False
+    try:
+        segment = _open(path, dimension)
+    except (OSError, ValueError, EOFError):
+        return False
+    return bool(np.array_equal(row_sums(segment.vectors), segment.sums))
+
+
 def _put_in_place(temporary: Path, target: Path) -> None:
+    """Rename a finished segment to its name; a damaged one that stands there makes way."""
+    if target.is_dir():
+        aside = temporary.with_name(f"{temporary.name}-damaged")
+        target.rename(aside)
+        shutil.rmtree(aside, ignore_errors=True)
     try:
         temporary.rename(target)
     except OSError:
-        if not target.is_dir():  # else another process has written the same texts: its segment stands
+        if not target.is_dir():  # else another process has just written the same texts: its segment stands
             raise

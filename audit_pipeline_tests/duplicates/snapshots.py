@@ -75,8 +75,9 @@ def pair_ids(table: pa.Table) -> list[tuple[str, str]]:
 
 
 def words_of(generator: np.random.Generator, count: int, vocabulary: int = 50_000) -> str:
-    """A text of random words: two of them share no shingle."""
-    return " ".join(f"w{word}" for word in generator.integers(0, vocabulary, count))
+    """A text of random words without digits: two of them share no shingle."""
+    letters = str.maketrans("0123456789", "abcdefghij")
+    return " ".join(f"w{word}".translate(letters) for word in generator.integers(0, vocabulary, count))
 
 
 def at_degrees(*degrees: float) -> np.ndarray:

@@ -194,16 +194,22 @@ def _proportion(result: StageResult | None, measure: str) -> Proportion:
 
 def _undecided(figures: Figures, states: States, settings: IndexAuditSettings, chunks: int) -> list[Undecided]:
     limits = settings.limits
-    found = []
-    for measure, figure, state, limit in (
+    candidates = [
         ("self@1", figures.self_1, states.self_1, limits.self_at_1),
         ("self@10", figures.self_10, states.self_10, limits.self_at_10),
-        ("self@1 with twins as hits", figures.twins_1, states.twins_1, limits.self_at_1),
-        ("self@10 with twins as hits", figures.twins_10, states.twins_10, limits.self_at_10),
-        ("heldout@10", figures.held_out, states.held_out, HELD_OUT_LOW),
-    ):
-        if state == "undecided" and figure.value is not None and (measure != "heldout@10" or states.labelled == "none"):
-            found.append(Undecided(measure, figure, limit, probes_to_decide(figure.value, limit, chunks)))
+    ]
+    # The same figure with twins as hits says something of its own only where the plain one is decided.
+    if states.self_1 != "undecided":
+        candidates.append(("self@1 with twins as hits", figures.twins_1, states.twins_1, limits.self_at_1))
+    if states.self_10 != "undecided":
+        candidates.append(("self@10 with twins as hits", figures.twins_10, states.twins_10, limits.self_at_10))
+    if states.labelled == "none":
+        candidates.append(("heldout@10", figures.held_out, states.held_out, HELD_OUT_LOW))
+    found = [
+        Undecided(measure, figure, limit, probes_to_decide(figure.value, limit, chunks))
+        for measure, figure, state, limit in candidates
+        if state == "undecided" and figure.value is not None
+    ]
     if states.labelled == "undecided":
         difference, low, high = newcombe_difference(figures.held_out, figures.labelled)
         # Both ends of the interval shrink with the square root of the number of queries.

@@ -73,24 +73,30 @@ def _gap(verdict: Verdict, table: pa.Table | None, settings: IndexAuditSettings)
 
 
 def _undecided(verdict: Verdict) -> list[Finding]:
-    return [
-        Finding(
-            "undecided",
-            "info",
-            f"{entry.measure} is {shown(entry.figure)} and straddles its limit of {entry.limit:.1%}.",
-            f"Label about {entry.needed:,} queries in all."
-            if entry.measure == "labelled_success@10"
-            else f"Set sample.total to about {entry.needed:,}.",
-            n_compared=entry.figure.n,
-            evidence={
-                "measure": entry.measure,
-                "figure": entry.figure.as_dict(),
-                "limit": entry.limit,
-                "n_that_decides": entry.needed,
-            },
+    found = []
+    for entry in verdict.undecided:
+        if entry.measure == "labelled_success@10":
+            said = f"its gap to heldout@10 straddles {entry.limit:.1%}"
+            remedy = f"Label about {entry.needed:,} queries in all."
+        else:
+            said = f"its interval straddles the limit of {entry.limit:.1%}"
+            remedy = f"Set sample.total to about {entry.needed:,}."
+        found.append(
+            Finding(
+                "undecided",
+                "info",
+                f"{entry.measure} is {shown(entry.figure)}: {said}.",
+                remedy,
+                n_compared=entry.figure.n,
+                evidence={
+                    "measure": entry.measure,
+                    "figure": entry.figure.as_dict(),
+                    "limit": entry.limit,
+                    "n_that_decides": entry.needed,
+                },
+            )
         )
-        for entry in verdict.undecided
-    ]
+    return found
 
 
 def _twins(table: pa.Table | None) -> list[Finding]:

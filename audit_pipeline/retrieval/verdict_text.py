@@ -59,7 +59,7 @@ def verdict_text(
     visible = smallest_visible_share(batch_probes)
     if visible is not None and visible < 1:
         parts.append(
-            f"With {batch_probes:,} probes, the median of a batch, a defect in under {visible:.0%} of that batch's "
+            f"With {batch_probes:,} probes, the median of a batch, a defect in under {visible:.1%} of that batch's "
             "chunks could have gone unseen."
         )
     return " ".join(part for part in parts if part)

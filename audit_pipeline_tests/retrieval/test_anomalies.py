@@ -1,0 +1,124 @@
+import datetime as dt
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import false_discovery_control, fisher_exact
+
+from audit_pipeline.retrieval.anomalies import benjamini_hochberg, contrasts, stratum_anomalies
+from audit_pipeline_tests.retrieval.test_strata import self_table
+from audit_pipeline_tests.retrieval.worlds import settings
+
+DAYS = [dt.date(2026, 1, 1) + dt.timedelta(days=i) for i in range(6)]
+
+
+def probes(cells: list[tuple[str, str, str, int, int]]) -> pd.DataFrame:
+    """(source, date, band, hits, n) of each group of probes."""
+    rows = [
+        {"source": s, "ingestion_date": d, "length_band": b, "hit": i < hits}
+        for s, d, b, hits, n in cells
+        for i in range(n)
+    ]
+    return pd.DataFrame(rows)
+
+
+def test_without_bands_the_test_is_fishers():
+    found = contrasts(probes([("a", "d", "x", 14, 30), ("b", "d", "x", 55, 60)]), "source")
+    other = fisher_exact([[14, 16], [55, 5]], alternative="less").pvalue
+    assert found[0].p == pytest.approx(other)
+    assert found[0].effect == pytest.approx(55 / 60 - 14 / 30)
+    assert (found[0].n, found[0].hits, found[0].rest_n) == (30, 14, 60)
+
+
+def test_with_bands_the_sum_is_that_of_independent_draws():
+    table = probes([("a", "d", "x", 6, 12), ("b", "d", "x", 18, 20), ("a", "d", "y", 9, 10), ("b", "d", "y", 14, 15)])
+    found = contrasts(table, "source")[0]
+    generator = np.random.default_rng(1)
+    draws = generator.hypergeometric(24, 8, 12, 400_000) + generator.hypergeometric(23, 2, 10, 400_000)
+    assert found.p == pytest.approx(np.mean(draws <= 15), rel=0.05)
+
+
+def test_a_source_of_long_chunks_is_compared_with_other_long_chunks():
+    # a holds long chunks only, and long chunks are hard for every source: no effect within the band.
+    table = probes([("a", "d", "long", 20, 40), ("b", "d", "long", 20, 40), ("b", "d", "short", 200, 200)])
+    found = {contrast.keys[0]: contrast for contrast in contrasts(table, "source")}
+    assert found["a"].effect == pytest.approx(0.0)
+    assert found["a"].p > 0.5
+
+
+def test_strata_under_twenty_comparable_probes_are_left_out():
+    table = probes([("a", "d", "x", 0, 19), ("b", "d", "x", 60, 60)])
+    assert [contrast.keys for contrast in contrasts(table, "source")] == [("b",)]
+    alone = probes([("a", "d", "x", 0, 40)])
+    assert contrasts(alone, "source") == []
+
+
+def test_benjamini_hochberg_agrees_with_scipy():
+    p = np.array([0.001, 0.2, 0.012, 0.04, 0.049, 0.6, 0.021])
+    assert benjamini_hochberg(p).tolist() == (false_discovery_control(p) <= 0.05).tolist()
+    assert benjamini_hochberg(np.zeros(0)).tolist() == []
+
+
+def clean() -> list[tuple[str, dt.date, str, bool, bool]]:
+    return [(source, day, "0-39", True, True) for source in "abc" for day in DAYS for _ in range(25)]
+
+
+def scopes(entries: list[tuple[str, dt.date, str, bool, bool]]) -> list[dict[str, str]]:
+    return [f.scope for f in stratum_anomalies({"self": self_table(entries)}, settings())]
+
+
+def spoil(wanted: object, share: int = 2) -> list[tuple[str, dt.date, str, bool, bool]]:
+    """Of the probes for which wanted(source, day) holds, every ``share``-th misses."""
+    return [
+        (s, d, b, not (wanted(s, d) and i % share == 0), t)  # type: ignore[operator]
+        for i, (s, d, b, _, t) in enumerate(clean())
+    ]
+
+
+def test_a_clean_corpus_has_no_anomaly():
+    assert scopes(clean()) == []
+
+
+def test_one_cell_is_named_alone_and_neither_its_source_nor_its_date():
+    assert scopes(spoil(lambda s, d: s == "b" and d == DAYS[3])) == [{"source": "b", "ingestion_date": "2026-01-04"}]
+
+
+def test_a_source_is_named_once_and_not_cell_by_cell():
+    assert scopes(spoil(lambda s, d: s == "b")) == [{"source": "b"}]
+
+
+def test_a_date_is_named_once():
+    assert scopes(spoil(lambda s, d: d == DAYS[5])) == [{"ingestion_date": "2026-01-06"}]
+
+
+def test_a_source_whose_cells_are_all_too_small_is_found_as_a_source():
+    entries = [
+        (s, d, b, s != "b" or i % 2 == 0, t) for i, (s, d, b, _, t) in enumerate(clean()) if i % 5 == 0 or i % 5 == 1
+    ]
+    assert scopes(entries) == [{"source": "b"}]
+
+
+def test_a_length_band_out_of_line_is_named():
+    entries = [*clean(), *[("a", DAYS[i % 6], "512-1023", i // 6 % 2 == 0, True) for i in range(60)]]
+    assert scopes(entries) == [{"length_band": "512-1023"}]
+
+
+def test_an_effect_under_the_setting_is_no_anomaly_however_certain():
+    assert scopes(spoil(lambda s, d: s == "b", share=10)) == []
+
+
+def test_random_misses_rarely_make_an_anomaly():
+    generator = np.random.default_rng(11)
+    found = 0
+    for _ in range(10):
+        entries = [(s, d, b, bool(generator.random() < 0.9), t) for s, d, b, _, t in clean()]
+        found += bool(scopes(entries))
+    assert found == 0
+
+
+def test_the_finding_says_what_was_compared():
+    (finding,) = stratum_anomalies({"self": self_table(spoil(lambda s, d: s == "b"))}, settings())
+    assert (finding.code, finding.severity, finding.n_compared) == ("stratum_anomaly", "warning", 150)
+    assert finding.share == pytest.approx(0.5)
+    assert finding.evidence["measure"] == "self@1"
+    assert len(finding.examples) == 5

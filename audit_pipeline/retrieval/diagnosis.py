@@ -16,11 +16,12 @@ from audit_pipeline.results import Progress, no_progress
 from audit_pipeline.retrieval.causes import CAUSE_ORDER, Cause, cause_of
 from audit_pipeline.retrieval.lexical import LexicalSearch
 from audit_pipeline.retrieval.miss import Evidence, Miss
-from audit_pipeline.retrieval.ranking import NONE, Ranking
+from audit_pipeline.retrieval.ranking import NONE, TOP, Ranking
 
 MAX_MISSES = 200
 _AHEAD_CAP = 2000  # rows looked at ahead of one answer; a larger group of twins is reported as undetermined
-_LEXICAL_CAP = 300  # encoder misses whose answer is also sought by words; more would not change what to do
+_SEARCHES_AT_ONCE = 128  # of the searches that list all rows ahead
+_LEXICAL_CAP = 200  # encoder misses whose answer is also sought by words; more would not change what to do
 
 
 @dataclass(frozen=True)
@@ -62,13 +63,10 @@ def diagnose(
 ) -> Diagnosis:
     """The cause of each probe in ``missed`` (positions). ``override`` and ``drop`` as the ranking was made with."""
     missed = np.asarray(missed, np.int64)
-    misses = [_miss(probes, position) for position in missed]
     evidence = replace(evidence, cosine_ranks=_cosine_ranks(probes, missed, evidence))
+    misses = _look_further([_miss(probes, position) for position in missed], probes, evidence, override, drop)
     causes = []
     for done, miss in enumerate(misses):
-        if not miss.ahead_complete and _only_twins(miss, evidence):
-            miss = _look_further(miss, probes, evidence, override, drop)
-            misses[done] = miss
         causes.append(cause_of(miss, evidence))
         progress(f"causes of {probes.run} misses", done + 1, len(misses))
     causes = _with_lexical_ranks(probes, misses, causes, evidence)
@@ -131,19 +129,33 @@ def _only_twins(miss: Miss, evidence: Evidence) -> bool:
 
 
 def _look_further(
-    miss: Miss,
+    misses: list[Miss],
     probes: Probes,
     evidence: Evidence,
     override: tuple[np.ndarray, np.ndarray] | None,
     drop: np.ndarray | None,
-) -> Miss:
-    """The miss with as many of the rows ahead as can be looked at."""
-    wanted = min(int(miss.rank_max or 0) + len(miss.returned) + 1, _AHEAD_CAP, evidence.snapshot.rows.num_rows)
-    ranks = evidence.exact.ranks(miss.query[None, :], None, wanted, override=override, drop=drop)
-    rows, scores = ranks.top_rows[0], ranks.top_scores[0]
-    ahead = _ahead(probes, miss.position, rows, scores, miss.score)
-    complete = wanted == evidence.snapshot.rows.num_rows or rows[-1] < 0 or scores[-1] < miss.score - TIE_TOLERANCE
-    return replace(miss, ahead=rows[ahead], ahead_scores=scores[ahead], ahead_complete=bool(complete))
+) -> list[Miss]:
+    """The misses, those whose rows ahead were all twins so far with as many more of them as can be looked at."""
+    n = evidence.snapshot.rows.num_rows
+    short = [place for place, miss in enumerate(misses) if not miss.ahead_complete and _only_twins(miss, evidence)]
+
+    def wanted(place: int) -> int:
+        # Further rows of the answer's id are not counted in its rank; there are few, and the list may fall short.
+        return min((misses[place].rank_max or 0) + TOP, _AHEAD_CAP, n)
+
+    misses = list(misses)
+    short.sort(key=wanted)
+    for start in range(0, len(short), _SEARCHES_AT_ONCE):
+        batch = short[start : start + _SEARCHES_AT_ONCE]
+        k = wanted(batch[-1])
+        queries = np.stack([misses[place].query for place in batch])
+        ranks = evidence.exact.ranks(queries, None, k, override=override, drop=drop)
+        for place, rows, scores in zip(batch, ranks.top_rows, ranks.top_scores, strict=True):
+            miss = misses[place]
+            ahead = _ahead(probes, miss.position, rows, scores, miss.score)
+            complete = k == n or rows[-1] < 0 or bool(scores[-1] < miss.score - TIE_TOLERANCE)
+            misses[place] = replace(miss, ahead=rows[ahead], ahead_scores=scores[ahead], ahead_complete=complete)
+    return misses
 
 
 def _cosine_ranks(probes: Probes, missed: np.ndarray, evidence: Evidence) -> dict[int, int]:

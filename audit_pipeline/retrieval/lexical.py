@@ -43,14 +43,14 @@ class LexicalSearch:
                 pairs, times = np.unique(
                     (parents[known] + offset) * len(self._vocabulary) + codes[known], return_counts=True
                 )
-                rows.append(pairs // len(self._vocabulary))
-                words.append(pairs % len(self._vocabulary))
-                counts.append(times)
+                rows.append((pairs // len(self._vocabulary)).astype(np.int32))
+                words.append((pairs % len(self._vocabulary)).astype(np.int32))
+                counts.append(times.astype(np.float32))
                 offset += len(lists)
         if not rows:
             return np.zeros(len(self._vocabulary) + 1, np.int64), np.zeros(0, np.int64), np.zeros(0)
-        row, word, count = np.concatenate(rows), np.concatenate(words), np.concatenate(counts).astype(float)
-        length = np.concatenate(lengths).astype(float)
+        row, word, count = np.concatenate(rows), np.concatenate(words), np.concatenate(counts)
+        length = np.concatenate(lengths).astype(np.float32)
         order = np.argsort(word, kind="stable")
         row, word, count = row[order], word[order], count[order]
         starts = np.searchsorted(word, np.arange(len(self._vocabulary) + 1))
@@ -59,23 +59,16 @@ class LexicalSearch:
         norm = _K1 * (1 - _B + _B * length[row] / max(length.mean(), 1.0))
         return starts, row, idf[word] * count * (_K1 + 1) / (count + norm)
 
-    def rank(self, query: int, answer_row: int, excluded_rows: np.ndarray | None = None) -> int | None:
+    def rank(self, query: int, answer_row: int) -> int | None:
         """Rank of a row for the query at that position, ties against it; None where it shares no word with it."""
         starts, rows, weights = self._postings
-        scores = np.zeros(
-            sum(len(c) for c in self._texts.chunks) if isinstance(self._texts, pa.ChunkedArray) else len(self._texts)
-        )
+        scores = np.zeros(len(self._texts))
         codes = pc.index_in(self._query_words[query], value_set=self._vocabulary).to_numpy(zero_copy_only=False)
         for code in codes:
             part = slice(starts[code], starts[code + 1])
             scores[rows[part]] += weights[part]
-        if scores[answer_row] <= 0:
-            return None
-        level = scores >= scores[answer_row] - 1e-9
-        if excluded_rows is not None:
-            level[excluded_rows] = False
-        level[answer_row] = True
-        return int(np.count_nonzero(level))
+        own = scores[answer_row]
+        return int(np.count_nonzero(scores >= own - 1e-9)) if own > 0 else None
 
 
 def _split(texts: pa.Array) -> pa.Array:

@@ -68,18 +68,25 @@ class Evidence:
     fidelity: Fidelity = field(default_factory=Fidelity)
     cosine_ranks: Mapping[int, int] = field(default_factory=dict)  # position -> rank_min under cosine
     lexical_ranks: Mapping[int, int | None] = field(default_factory=dict)  # position -> rank of the answer by words
+    _code_of_row: dict[int, int] = field(default_factory=dict)
+    _code_of_text: dict[str, int] = field(default_factory=dict)
     _twins: dict[tuple[int, int], Twin | None] = field(default_factory=dict)
 
     def text(self, row: int) -> str:
         return self.snapshot.rows["text"][int(row)].as_py() or ""
 
     def twin(self, row: int, other: int) -> Twin | None:
-        """How two rows are twins, remembered."""
-        key = (min(row, other), max(row, other))
+        """How two rows are twins. Remembered by text: a thousand copies of one text are compared once."""
+        one, two = self._text_code(row), self._text_code(other)
+        key = (min(one, two), max(one, two))
         if key not in self._twins:
-            similarity = self.settings.duplicates.twin_similarity
-            self._twins[key] = twin(self.text(row), self.text(other), similarity)
+            self._twins[key] = twin(self.text(row), self.text(other), self.settings.duplicates.twin_similarity)
         return self._twins[key]
+
+    def _text_code(self, row: int) -> int:
+        if row not in self._code_of_row:
+            self._code_of_row[row] = self._code_of_text.setdefault(self.text(row), len(self._code_of_text))
+        return self._code_of_row[row]
 
     def found_by(self, miss: Miss, variant: str) -> bool | None:
         """Whether the variant search returns the answer within its limit; None where no variants can be run."""

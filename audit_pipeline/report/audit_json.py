@@ -80,7 +80,7 @@ def build_audit(
         "findings": [finding.as_dict() for finding in sorted(findings, key=sort_key)],
         "timings": dict(timings),
     }
-    audit["misses"] = list(audit["misses"])[:MAX_MISSES]
+    audit["misses"] = _some_of_each(audit["misses"])
     plain = to_plain(audit)
     plain["index"]["uri"] = _CREDENTIALS.sub(f"{_HIDDEN}@", str(plain["index"].get("uri")))
     validate_audit(plain)
@@ -167,6 +167,18 @@ def _validator() -> Any:
     from jsonschema import Draft202012Validator
 
     return Draft202012Validator(audit_schema())
+
+
+def _some_of_each(misses: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """At most MAX_MISSES, shared out evenly over runs and causes: a frequent cause must not crowd out the rare ones."""
+    seen: dict[tuple[str, str], int] = {}
+    turns = []
+    for place, miss in enumerate(misses):
+        key = (miss["run"], miss["cause"])
+        seen[key] = seen.get(key, 0) + 1
+        turns.append((seen[key], place))
+    kept = {place for _, place in sorted(turns)[:MAX_MISSES]}
+    return [miss for place, miss in enumerate(misses) if place in kept]
 
 
 def _where(path: Any) -> str:

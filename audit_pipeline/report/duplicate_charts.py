@@ -111,11 +111,9 @@ def sweep_chart(sweep: Sequence[Mapping[str, Any]], recommended: float | None, w
 
 
 def share_of(row: Mapping[str, Any], key: str) -> dict[str, float] | None:
-    """A share of a sweep row in per cent with its interval, whether it is a proportion or flat columns."""
+    """A share of a sweep row in per cent with its interval, None where it was not measured."""
     value = row.get(key)
     low, high = row.get(f"{key}_low"), row.get(f"{key}_high")
-    if isinstance(value, Mapping):
-        value, low, high = value["value"], value["low"], value["high"]
     if value is None:
         return None
     return {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,9 +31,10 @@ def terminal_summary(audit: Mapping[str, Any], report: Path) -> str:
     """
     page = report if report.suffix == ".html" else report / "audit.html"
     head = [_clip(f"{audit['name']}: {READINGS[audit['verdict']['reading']][1]} ({audit['verdict']['reading']})")]
-    head += _wrapped(audit["verdict"]["text"], _VERDICT_LINES)
+    # The figures that open the text stand in lines of their own below.
+    head += _wrapped(re.sub(r"^self@1 .*?\. (?=[A-Z])", "", audit["verdict"]["text"]), _VERDICT_LINES)
     figures = _figure_lines(audit)
-    tail = [_duplicates_line(audit), _encoded_line(audit)]
+    tail = [_duplicates_line(audit), f"{_threshold(audit)}; {_encoded(audit)}"]
     tail += [f"report  {page}", _EXIT_WORDS[exit_code(audit)]]
     room = LINES - len(head) - len(figures) - len(tail)
     return "\n".join([*head, *figures, *_finding_lines(audit["findings"], room), *map(_clip_unless_path, tail)]) + "\n"
@@ -82,26 +84,26 @@ def _finding(group: FindingGroup) -> list[str]:
 
 
 def _duplicates_line(audit: Mapping[str, Any]) -> str:
-    found, row = audit["duplicates"]["redundancy"], audit["duplicates"]["recommended"]
-    kinds = ", ".join(f"{percent(found[kind])} {words}" for kind, words in REDUNDANCY.items())
+    found = audit["duplicates"]["redundancy"]
+    kinds = [f"{percent(found[kind])} {words}" for kind, words in REDUNDANCY.items() if found[kind] is not None]
+    return f"redundant: {', '.join(kinds) or 'not measured'}"
+
+
+def _threshold(audit: Mapping[str, Any]) -> str:
+    row = audit["duplicates"]["recommended"]
     if row["threshold"] is None:
-        advice = "no threshold recommended"
-    else:
-        advice = f"threshold cosine {row['threshold']:g}{' (provisional)' if row['provisional'] else ''}"
-    return f"redundant: {kinds}; {advice}"
+        return "no duplicate threshold recommended"
+    return f"duplicates from cosine {row['threshold']:g}{' (provisional)' if row['provisional'] else ''}"
 
 
-def _encoded_line(audit: Mapping[str, Any]) -> str:
+def _encoded(audit: Mapping[str, Any]) -> str:
     encoded = audit["encoded"]
     seconds = sum(audit["timings"].values())
     return f"encoded {number(encoded['texts'])} texts, {number(encoded['from_cache'])} from cache; {seconds:.0f} s"
 
 
 def _wrapped(text: str, most: int) -> list[str]:
-    lines = textwrap.wrap(visible(text), COLUMNS, break_long_words=True)
-    if len(lines) <= most:
-        return lines
-    return [*lines[: most - 1], _clip(lines[most - 1][: COLUMNS - 4] + " ...")]
+    return textwrap.wrap(visible(text), COLUMNS, max_lines=most, placeholder=" ...")
 
 
 def _clip(line: str) -> str:

@@ -13,7 +13,7 @@ from audit_pipeline.report.excerpts import rival_of, shown_misses
 from audit_pipeline.report.finding_groups import group_findings
 from audit_pipeline.report.limits_view import headline_cards
 from audit_pipeline.report.summary import exit_code
-from audit_pipeline.report.wording import ANSWERS, CAUSES, READINGS, RUNS, number, percent, visible
+from audit_pipeline.report.wording import ANSWERS, CAUSES, CLUSTERS, READINGS, RUNS, number, percent, visible
 
 STEPS = 3
 ROLES_SHOWN = 40
@@ -47,6 +47,7 @@ def page_view(
         "worst_batches": _worst_batches(audit),
         "sweep": [_sweep_row(row) for row in audit["duplicates"]["sweep"]],
         "clusters": clusters,
+        "cluster_words": CLUSTERS,
         "cluster_texts": texts,
         "unmeasured": blind_spots.unmeasured(audit),
         "blind_spots": blind_spots.blind_spots(audit),

@@ -89,6 +89,16 @@ REDUNDANCY: dict[str, str] = {
     "embedding": "with paraphrases",
 }
 
+CLUSTERS: dict[str, str] = {
+    "count": "clusters",
+    "members": "chunks in them",
+    "largest": "largest",
+    "chain_only": "chunks tied only through others",
+    "numeric": "chunks that differ in numbers only",
+    "drop": "chunks that can go",
+    "review": "chunks to look at",
+}
+
 ANSWERS: dict[str, str] = {
     "healthy": "No sign of it in anything that was measured.",
     "local_defect": "Partly: most documents are found, some cannot be found at all.",

@@ -44,7 +44,7 @@ def source_names(n: int) -> list[str | None]:
     return (named + [f"team-{i:02d}" for i in range(n)])[:n]
 
 
-def probes(n: int = 800, sources: int = 50, dates: int = 400, seed: int = 7) -> dict[str, Any]:
+def probes(n: int = 300, sources: int = 50, dates: int = 400, seed: int = 7) -> dict[str, Any]:
     """Columns shared by the probe tables: what was drawn, and whether it hit."""
     draw = np.random.default_rng(seed)
     names = source_names(sources)
@@ -199,6 +199,10 @@ def sample_findings() -> list[Finding]:
     ]
 
 
+def flat(name: str, figure: Proportion) -> dict[str, float | None]:
+    return {name: figure.value, f"{name}_low": figure.low, f"{name}_high": figure.high}
+
+
 def sample_sweep(labels: bool) -> list[dict[str, Any]]:
     rows = []
     thresholds = (0.90, 0.92, 0.94, 0.96, 0.97, 0.98, 0.99)
@@ -215,10 +219,10 @@ def sample_sweep(labels: bool) -> list[dict[str, Any]]:
                 "tp": tp if labels else 0,
                 "fp": fp if labels else 0,
                 "fn": 400 - tp if labels else 0,
-                "precision": (wilson(tp, tp + fp) if labels else NOT_MEASURED).as_dict(),
+                **flat("precision", wilson(tp, tp + fp) if labels else NOT_MEASURED),
                 "precision_queue": None,
-                "recall_scored": (wilson(tp, 400) if labels else NOT_MEASURED).as_dict(),
-                "recall_pipeline": (wilson(tp - 4, 400) if labels else NOT_MEASURED).as_dict(),
+                "recall_scored": tp / 400 if labels else None,
+                **flat("recall_pipeline", wilson(tp - 4, 400) if labels else NOT_MEASURED),
                 "flagged": f,
                 "flagged_per_10k_candidates": f / 12.0,
                 "flagged_per_10k_chunks": f / 9.1,
@@ -261,7 +265,28 @@ def sample_duplicates(labels: bool = True) -> dict[str, Any]:
             "edge": False,
             "reason": "largest precision + recall_pipeline" if labels else "rests on the similarity floor alone",
         },
-        "clusters": {"clusters": 2_210, "members": 5_904, "largest": 48, "chain_only": 131, "numeric": 77},
+        "clusters": {
+            "count": 2_210,
+            "members": 5_904,
+            "largest": 48,
+            "chain_only": 131,
+            "numeric": 77,
+            "drop": 3_100,
+            "review": 594,
+        },
+        "pairs": {"possible": 4_144_000_000, "candidates": 921_000, "never_looked_at": 4_143_079_000, "windows": 12},
+        "lanes": {
+            "exact": {"pairs": 1_911, "only_this_lane": 1_911, "verified": 1_911},
+            "minhash": {"pairs": 8_200, "only_this_lane": 420, "verified": 3_311},
+            "neighbour": {"pairs": 910_000, "only_this_lane": 902_220, "verified": 2_890},
+        },
+        "labels": {
+            "duplicates": 400 if labels else 0,
+            "others": 700 if labels else 0,
+            "constructed_duplicates": 0,
+            "constructed_others": 0,
+            "invalid": {},
+        },
     }
 
 

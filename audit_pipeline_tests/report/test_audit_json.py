@@ -20,11 +20,6 @@ from audit_pipeline.report.audit_json import (
 from audit_pipeline_tests.report.sample_audit import CREATED, sample_audit, sample_parts, sample_settings
 
 
-@pytest.fixture(scope="module")
-def audit() -> dict[str, Any]:
-    return sample_audit()
-
-
 def test_the_rich_sample_is_accepted_with_and_without_labels(audit: dict[str, Any]) -> None:
     validate_audit(audit)
     assert sample_audit(labels=False)["labelled"] is None
@@ -83,6 +78,10 @@ def _outside_its_interval(audit: dict[str, Any]) -> None:
     audit["ann_recall"]["ann_recall@10"] = {"value": 0.5, "low": 0.6, "high": 0.7, "n": 10}
 
 
+def _recall_without_interval(audit: dict[str, Any]) -> None:
+    del audit["duplicates"]["sweep"][0]["recall_pipeline_low"]
+
+
 def _failed_self_check(audit: dict[str, Any]) -> None:
     audit["self_checks"][0]["passed"] = False
 
@@ -102,6 +101,7 @@ def _failed_self_check(audit: dict[str, Any]) -> None:
         (_list_in_scope, "findings/0/scope"),
         (_unknown_cause, "causes/self"),
         (_outside_its_interval, "ann_recall/ann_recall@10"),
+        (_recall_without_interval, "duplicates/sweep/0"),
         (_failed_self_check, "self_checks/0/passed"),
     ],
 )
@@ -150,6 +150,18 @@ def test_a_missing_part_and_a_time_without_zone_are_named() -> None:
     del parts["roles"]
     with pytest.raises(AuditShapeError, match="roles"):
         build_audit(parts, [], created_at=CREATED, **keywords)
+
+
+def test_rare_causes_keep_their_place_among_the_misses() -> None:
+    def miss(position: int, cause: str) -> dict[str, Any]:
+        ranks: dict[str, Any] = {"rank_returned": None, "rank_min": None, "rank_max": None, "evidence": {}}
+        return {"probe_id": f"self:{position}", "chunk_id": str(position), "run": "self", "cause": cause, **ranks}
+
+    misses = [miss(position, "encoder") for position in range(500)] + [miss(900, "missing_row"), miss(901, "twin")]
+    kept = sample_audit(misses=misses)["misses"]
+    assert len(kept) == 200
+    assert [entry["cause"] for entry in kept[-2:]] == ["missing_row", "twin"]
+    assert [entry["chunk_id"] for entry in kept[:198]] == [str(position) for position in range(198)]
 
 
 def test_numpy_values_and_dates_become_plain_json() -> None:

@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import copy
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from audit_pipeline.config import ReportSettings
+from audit_pipeline.report.page import render_page
+from audit_pipeline.report.publish import publish
+from audit_pipeline_tests.report.sample_audit import HOSTILE, SECRET_TEXT, sample_audit, sample_excerpts, sample_tables
+
+
+class Elements(HTMLParser):
+    """Collects what a browser would see: tags with attributes, and text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+def parsed(page: str) -> Elements:
+    elements = Elements()
+    elements.feed(page)
+    return elements
+
+
+@pytest.fixture(scope="module")
+def page(audit: dict[str, Any]) -> str:
+    missed = audit["misses"][0]["chunk_id"]
+    return render_page(audit, {missed: f"{SECRET_TEXT} <img src=x onerror=alert(1)>"})
+
+
+def test_a_script_in_a_source_name_or_a_text_stays_text(page: str) -> None:
+    elements = parsed(page)
+    assert not [tag for tag, _ in elements.tags if tag in ("script", "img", "iframe", "object", "link")]
+    text = "".join(elements.text)
+    assert HOSTILE in text
+    assert "<img src=x onerror=alert(1)>" in text
+
+
+def test_nothing_on_the_page_is_fetched_from_anywhere(page: str) -> None:
+    for _, attributes in parsed(page).tags:
+        for name, value in attributes.items():
+            assert not name.startswith("on")
+            if name in ("src", "href", "xlink:href", "data", "action", "srcset"):
+                assert (value or "").startswith("#")
+    assert not re.search(r"https?://|@import|url\((?!#)", page)
+
+
+def test_links_inside_the_page_have_their_targets(page: str) -> None:
+    tags = parsed(page).tags
+    wanted = {attributes["href"][1:] for tag, attributes in tags if tag == "a" and attributes["href"]}
+    ids = [attributes["id"] for _, attributes in tags if attributes.get("id")]
+    assert wanted <= set(ids)
+    assert len(ids) == len(set(ids)), "ids of charts collide"
+
+
+def test_the_first_screen_answers_what_is_broken_to_blame_where_and_what_to_do(page: str) -> None:
+    first_screen = "".join(parsed(page[: page.index('id="findings"')]).text)
+    for words in (
+        "queries and documents do not meet",
+        "Reading: relationship",
+        "2 error findings",
+        "Exit code 1",
+        "Encoded with another prompt",
+        "source team-04, ingested 2025-02-03",
+        "Ingest the batch again",
+        "labelled_success@10",
+    ):
+        assert words in first_screen
+
+
+def test_every_headline_figure_stands_with_its_n_and_interval(page: str, audit: dict[str, Any]) -> None:
+    text = " ".join("".join(parsed(page).text).split())
+    figure = audit["held_out"]["heldout@10"]
+    assert f"95 %: {100 * figure['low']:.1f} to {100 * figure['high']:.1f} %; n 500" in text
+    assert "58.2 % (51.7 to 64.5 %, n 225)" in text
+
+
+def test_six_findings_of_one_code_are_one_row_with_six_places(page: str) -> None:
+    text = "".join(parsed(page).text)
+    assert "and 5 more places" in text
+    assert "all 6 places" in text
+    assert text.count("One part is worse than the rest") == 1
+
+
+def test_charts_are_drawn_for_wide_and_narrow_windows_and_follow_the_colour_scheme(page: str) -> None:
+    tags = parsed(page).tags
+    for size in ("wide", "narrow"):
+        assert sum(attributes.get("class") == size for _, attributes in tags) == 8
+    assert sum(tag == "svg" for tag, _ in tags) == 16
+    assert "prefers-color-scheme:dark" in page
+    colours = set(re.findall(r'(?:fill|stroke)="(#[0-9a-f]{6})"', page))
+    mapped = set(re.findall(r'svg \[fill="(#[0-9a-f]{6})"\]', page))
+    assert colours <= mapped, "a colour of a chart does not follow the scheme"
+
+
+def test_without_labels_the_page_says_so_and_marks_the_threshold_provisional() -> None:
+    text = "".join(parsed(render_page(sample_audit(labels=False), {})).text)
+    assert "real queries were not measured" in text
+    assert "Labelled retrieval: whether real queries find their answers is unknown" in text
+    assert "provisionally" in text
+
+
+def test_an_audit_that_measured_next_to_nothing_still_renders(audit: dict[str, Any]) -> None:
+    from audit_pipeline.report.audit_json import not_measured, validate_audit
+
+    bare = copy.deepcopy(audit)
+    for part in ("self_retrieval", "held_out", "ann_recall"):
+        bare[part] = not_measured(part)
+    bare |= {"labelled": None, "findings": [], "misses": [], "roles": [], "self_checks": [], "timings": {}}
+    bare["causes"] = {"self": {}, "held_out": {}, "labelled": {}}
+    bare["verdict"]["reading"] = "undecided"
+    duplicates = bare["duplicates"]
+    duplicates["sweep"] = []
+    duplicates["floor"] = dict.fromkeys(("mean", "p50", "p90", "p99", "p99.9", "max")) | {"n": 0}
+    duplicates["recommended"] |= {"threshold": None, "low": None, "high": None}
+    duplicates["redundancy"] = dict.fromkeys(("exact", "lexical", "embedding"))
+    validate_audit(bare)
+    page = render_page(bare, {})
+    assert "<svg" not in page
+    text = "".join(parsed(page).text)
+    assert "Nothing is to blame" in text
+    assert "No threshold is recommended" in text
+    assert not re.search(r"\b(nan|None|inf)\b", text.replace("(none)", ""))
+
+
+def test_healthy_figures_with_an_error_finding_are_not_shown_in_green(audit: dict[str, Any]) -> None:
+    odd = copy.deepcopy(audit)
+    odd["verdict"]["reading"] = "healthy"
+    assert '<div class="banner bad">' in render_page(odd, {})
+
+
+def written(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_text_none_leaves_no_corpus_text_anywhere(
+    tmp_path: Path, audit: dict[str, Any], probes: dict[str, Any]
+) -> None:
+    excerpts, tables = sample_excerpts(audit), sample_tables(probes)
+    hidden = publish(tmp_path / "none", audit, tables, excerpts, ReportSettings(text="none"))
+    shown = publish(tmp_path / "excerpt", audit, tables, excerpts, ReportSettings(text="excerpt"))
+    for name, content in written(hidden.folder).items():
+        assert SECRET_TEXT.encode() not in content, name
+    assert SECRET_TEXT in shown.page.read_text()
+    assert "more words " * 40 not in shown.page.read_text()
+    for name, content in written(shown.folder).items():
+        assert name == "audit.html" or SECRET_TEXT.encode() not in content

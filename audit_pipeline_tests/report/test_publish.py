@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from audit_pipeline.config import ReportSettings
+from audit_pipeline.report import publish as publishing
+from audit_pipeline.report.audit_json import AuditShapeError
+from audit_pipeline.report.publish import publish, recover
+from audit_pipeline.schemas import TABLES
+from audit_pipeline_tests.report.sample_audit import sample_tables
+
+
+@pytest.fixture(autouse=True)
+def _plain_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Drawing takes seconds and is tested with the page; here only what lies where counts.
+    monkeypatch.setattr(publishing, "render_page", lambda audit, texts, clusters: f"{audit['name']} {dict(texts)}")
+
+
+@pytest.fixture
+def tables(probes: dict[str, Any]) -> dict[str, pa.Table]:
+    return sample_tables(probes)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_report_holds_json_page_every_table_and_trec_files(
+    tmp_path: Path, audit: dict[str, Any], tables: dict[str, pa.Table]
+) -> None:
+    report = publish(tmp_path / "reports" / "handbook", audit, tables, None, ReportSettings())
+    assert json.loads(report.audit_json.read_text()) == audit
+    names = {f"tables/{name}.parquet" for name in TABLES} | {"trec/self.run", "trec/self.qrels"}
+    assert set(files(report.folder)) == names | {"audit.json", "audit.html"}
+    assert [path.name for path in report.folder.parent.iterdir()] == ["handbook"]
+
+
+def test_tables_have_their_schemas_and_an_order_of_their_own(
+    tmp_path: Path, audit: dict[str, Any], tables: dict[str, pa.Table]
+) -> None:
+    shuffled = {name: table.take(list(range(table.num_rows))[::-1]) for name, table in tables.items()}
+    one = publish(tmp_path / "one", audit, tables, None, ReportSettings())
+    two = publish(tmp_path / "two", audit, shuffled, None, ReportSettings())
+    assert files(one.tables) == files(two.tables)
+    assert files(one.trec) == files(two.trec)
+    for name, schema in TABLES.items():
+        assert pq.read_schema(one.tables / f"{name}.parquet").equals(schema)
+
+
+@pytest.mark.parametrize("step", ["render_page", "write_trec", "_swap", "dump_audit"])
+def test_a_failure_anywhere_leaves_the_last_good_report(
+    tmp_path: Path,
+    audit: dict[str, Any],
+    tables: dict[str, pa.Table],
+    step: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    target = tmp_path / "handbook"
+    publish(target, audit, tables, None, ReportSettings())
+    before = files(target)
+
+    def fail(*_: Any) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr(publishing, step, fail)
+    newer = copy.deepcopy(audit) | {"created_at": "2027-01-01T00:00:00+00:00"}
+    with pytest.raises(OSError, match="disk full"):
+        publish(target, newer, tables, None, ReportSettings())
+    assert files(target) == before
+    assert [path.name for path in tmp_path.iterdir()] == ["handbook"]
+
+
+def test_a_swap_whose_second_rename_fails_puts_the_old_report_back(
+    tmp_path: Path, audit: dict[str, Any], tables: dict[str, pa.Table], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "handbook"
+    publish(target, audit, tables, None, ReportSettings())
+    before = files(target)
+    rename = Path.rename
+
+    def flaky(self: Path, to: Path) -> Path:
+        if ".new-" in self.name:
+            raise OSError("cannot rename")
+        return rename(self, to)
+
+    monkeypatch.setattr(Path, "rename", flaky)
+    with pytest.raises(OSError, match="cannot rename"):
+        publish(target, audit, tables, None, ReportSettings())
+    assert files(target) == before
+
+
+def test_a_report_whose_swap_was_killed_half_way_comes_back(
+    tmp_path: Path, audit: dict[str, Any], tables: dict[str, pa.Table]
+) -> None:
+    target = tmp_path / "handbook"
+    publish(target, audit, tables, None, ReportSettings())
+    before = files(target)
+    target.rename(tmp_path / ".handbook.previous")
+    (tmp_path / ".handbook.new-abc").mkdir()
+    recover(target)
+    assert files(target) == before
+    assert [path.name for path in tmp_path.iterdir()] == ["handbook"]
+
+
+def test_a_wrong_audit_or_table_replaces_nothing(
+    tmp_path: Path, audit: dict[str, Any], tables: dict[str, pa.Table]
+) -> None:
+    target = tmp_path / "handbook"
+    with pytest.raises(AuditShapeError):
+        publish(target, {**audit, "findings": [{}]}, tables, None, ReportSettings())
+    wrong = tables | {"self_retrieval": tables["self_retrieval"].drop_columns(["score"])}
+    with pytest.raises(ValueError, match="table self_retrieval: columns missing \\['score'\\]"):
+        publish(target, audit, wrong, None, ReportSettings())
+    with pytest.raises(ValueError, match="without a schema: \\['chunks'\\]"):
+        publish(target, audit, {"chunks": tables["qrels"]}, None, ReportSettings())
+    assert not target.exists()

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from audit_pipeline.report.summary import COLUMNS, LINES, exit_code, terminal_summary
+from audit_pipeline_tests.report.sample_audit import sample_audit
+
+REPORT = Path("/state/reports/handbook")
+
+
+def test_the_summary_fits_one_screen_and_says_what_matters(audit: dict[str, Any]) -> None:
+    text = terminal_summary(audit, REPORT)
+    lines = text.splitlines()
+    assert len(lines) <= LINES
+    assert max(map(len, lines)) <= COLUMNS
+    for words in (
+        "queries and documents do not meet (relationship)",
+        "n 300 ",
+        "among 91,000 rows",
+        "findings: 2 errors, 8 warnings, 2 notes",
+        "ERROR   role_mismatch",
+        "dg launch --job ingest_batch --partition '2025-02-03|team-04'",
+        "more in the report",
+        "8.3 % with paraphrases",
+        "duplicates from cosine 0.96",
+        "/state/reports/handbook/audit.html",
+        "exit 1: at least one error finding",
+    ):
+        assert words in text
+
+
+def test_the_summary_is_ascii_for_terminals_that_know_no_more() -> None:
+    assert terminal_summary(sample_audit(), REPORT).isascii()
+
+
+def test_what_was_not_measured_is_said_and_never_shown_as_a_figure() -> None:
+    lines = terminal_summary(sample_audit(labels=False), REPORT).splitlines()
+    assert next(line for line in lines if "labelled@10" in line).split()[1:3] == ["not", "measured"]
+    assert "(provisional)" in "".join(lines)
+
+
+def test_long_messages_hostile_names_and_long_paths_keep_the_shape(audit: dict[str, Any]) -> None:
+    wild = copy.deepcopy(audit)
+    wild["verdict"]["text"] = "word " * 400
+    for finding in wild["findings"]:
+        finding |= {"message": "long " * 200, "remedy": "mend " * 200}
+    wild["findings"][0]["scope"] = {"source": "\x1b[31mred\nline\u202e"}
+    path = Path("/" + "deep/" * 40 + "handbook")
+    lines = terminal_summary(wild, path).splitlines()
+    assert len(lines) <= LINES
+    assert [line for line in lines if len(line) > COLUMNS] == [f"report  {path}/audit.html"]
+    assert "\x1b" not in "".join(lines)
+    assert any(line.lstrip().startswith("ERROR") for line in lines)
+
+
+@pytest.mark.parametrize(("severities", "code"), [([], 0), (["info", "warning"], 0), (["warning", "error"], 1)])
+def test_only_error_findings_change_the_exit_code(audit: dict[str, Any], severities: list[str], code: int) -> None:
+    judged = {**audit, "findings": [{**audit["findings"][0], "severity": severity} for severity in severities]}
+    assert exit_code(judged) == code
+    assert f"exit {code}:" in terminal_summary(judged, REPORT)
+
+
+def test_the_figures_that_open_the_text_are_not_said_twice(audit: dict[str, Any]) -> None:
+    told = copy.deepcopy(audit)
+    told["verdict"]["text"] = "self@1 99.1% (98.6% to 99.4%, n 2,000); self@10 not measured. Chunks find themselves."
+    text = terminal_summary(told, REPORT)
+    assert text.splitlines()[1] == "Chunks find themselves."

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from audit_pipeline.config import EncoderSettings
 from audit_pipeline.corpus.batches import display_source, parse_batch_key
@@ -71,15 +72,16 @@ class Cells:
     @classmethod
     def of(cls, rows: pa.Table) -> Cells:
         """From a table's columns batch and, where it has one, source."""
-        batches = rows["batch"].combine_chunks().to_numpy(zero_copy_only=False)
-        keys, first, codes = np.unique(batches, return_index=True, return_inverse=True)
-        periods_and_slugs = [parse_batch_key(str(key)) for key in keys]
+        keys = sorted(rows["batch"].unique().to_pylist())
+        codes = pc.index_in(rows["batch"].combine_chunks(), value_set=pa.array(keys)).to_numpy(zero_copy_only=False)
+        _, first = np.unique(codes, return_index=True)
+        periods_and_slugs = [parse_batch_key(key) for key in keys]
         if "source" in rows.column_names:
             raw = rows["source"].take(pa.array(first)).to_pylist()
         else:
             raw = [slug for _, slug in periods_and_slugs]
         cells = [(display_source(r), period) for r, (period, _) in zip(raw, periods_and_slugs, strict=True)]
-        return cls([str(key) for key in keys], cells, codes.ravel())
+        return cls(keys, cells, codes)
 
     def measured(self, sample: Sample) -> set[Cell]:
         """Cells of which at least one row was compared."""

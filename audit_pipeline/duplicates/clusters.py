@@ -10,7 +10,7 @@ import pyarrow as pa
 from audit_pipeline import schemas
 from audit_pipeline.config import DuplicateSettings
 from audit_pipeline.duplicates.floor import TOLERANCE
-from audit_pipeline.duplicates.numeric import differs_in_numbers_only, same_numbers
+from audit_pipeline.duplicates.numeric import compare_numbers
 from audit_pipeline.duplicates.rows import Nodes
 from audit_pipeline.duplicates.shingles import jaccard_and_containment, shingle_sets
 
@@ -66,22 +66,20 @@ def cluster_table(
     ``chain_only``: the member's own similarity to the representative does not pass; it is tied through others alone.
     With a threshold that is its cosine; without one, or where the cosine is not known, equal text or the settings'
     Jaccard and containment decide. ``action``: drop only what passes directly and holds the same numbers, else review;
-    with a ``provisional`` threshold the text itself has to pass as well.
+    with a ``provisional`` threshold, or by the text alone, the representative's text has to cover the member's.
     """
     member, centre = found.member, found.representative
     is_representative = member == centre
     cosine = nodes.cosines(member, centre)
     same_text = (same_text_as[member] == same_text_as[centre]) & (same_text_as[member] >= 0)
-    direct = same_text | is_representative
-    by_cosine = ~np.isnan(cosine) if threshold is not None else np.zeros(len(member), dtype=bool)
-    if threshold is not None:
-        direct |= by_cosine & (cosine >= threshold - TOLERANCE)
-    open_rows = np.flatnonzero(~direct & ~by_cosine)
-    direct[open_rows] = _lexically_close(nodes, member[open_rows], centre[open_rows], settings)
-    sure = direct.copy()
-    if provisional:
-        rows = np.flatnonzero(direct & ~same_text)
-        sure[rows] = _lexically_close(nodes, member[rows], centre[rows], settings)
+    by_cosine = ~np.isnan(cosine) & (threshold is not None)
+    near = by_cosine & (cosine >= (threshold or 0.0) - TOLERANCE)
+    direct = same_text | is_representative | near
+    sure = direct & ~(near & provisional) | same_text | is_representative
+    rows = np.flatnonzero(~sure & (direct | ~by_cosine))
+    verified, covered = _lexically_close(nodes, member[rows], centre[rows], settings)
+    direct[rows] |= verified & ~by_cosine[rows]
+    sure[rows] = direct[rows] & covered
     numeric, equal_numbers = _numbers(nodes, member, centre, ~same_text & ~is_representative)
     action = np.where(is_representative, KEEP, np.where(sure & ~numeric & equal_numbers, DROP, REVIEW))
     order = np.lexsort((member, ~is_representative, centre))
@@ -99,19 +97,25 @@ def cluster_table(
     )
 
 
-def _lexically_close(nodes: Nodes, a: np.ndarray, b: np.ndarray, settings: DuplicateSettings) -> np.ndarray:
-    needed, place = np.unique(np.concatenate((a, b)), return_inverse=True)
+def _lexically_close(
+    nodes: Nodes, member: np.ndarray, centre: np.ndarray, settings: DuplicateSettings
+) -> tuple[np.ndarray, np.ndarray]:
+    """(n,) bool each: the pair is verified; dropping the member loses nothing that the centre does not say.
+
+    The two differ where the centre is a short text within a long member: containment holds, but only one way.
+    """
+    needed, place = np.unique(np.concatenate((member, centre)), return_inverse=True)
     sets = shingle_sets(nodes.texts(needed), settings.shingle_words)
-    jaccard, containment = jaccard_and_containment(sets, place[: len(a)], place[len(a) :])
-    return (jaccard >= settings.jaccard) | (containment >= settings.containment)
+    left, right = place[: len(member)], place[len(member) :]
+    jaccard, containment = jaccard_and_containment(sets, left, right)
+    verified = (jaccard >= settings.jaccard) | (containment >= settings.containment)
+    return verified, verified & ((jaccard >= settings.jaccard) | (sets.sizes[left] <= sets.sizes[right]))
 
 
 def _numbers(nodes: Nodes, a: np.ndarray, b: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(n,) bool each: the pair differs in numbers only; the pair holds the same numbers. Read where ``wanted``."""
     numeric, equal = np.zeros(len(a), dtype=bool), np.ones(len(a), dtype=bool)
     rows = np.flatnonzero(wanted)
-    pairs = zip(rows.tolist(), nodes.texts(a[rows]), nodes.texts(b[rows]), strict=True)
-    for row, text, other in pairs:
-        numeric[row] = differs_in_numbers_only(text, other)
-        equal[row] = same_numbers(text, other)
+    for row, text, other in zip(rows.tolist(), nodes.texts(a[rows]), nodes.texts(b[rows]), strict=True):
+        numeric[row], equal[row] = compare_numbers(text, other)
     return numeric, equal

@@ -10,22 +10,17 @@ from audit_pipeline.corpus.text import normalise
 _TOKEN = re.compile(r"[-+]?\d+(?:[.,]\d+)+\b|[-+]?\w*\d\w*|\w+")
 
 
-def differs_in_numbers_only(text: str, other: str) -> bool:
-    """The texts have the same words in the same order but for words that hold a digit on both sides."""
+def compare_numbers(text: str, other: str) -> tuple[bool, bool]:
+    """Whether the texts differ in numbers only, and whether they hold the same numbers in whatever order.
+
+    The first: same words in the same order but for at least one that holds a digit on both sides and differs.
+    """
     left, right = _TOKEN.findall(normalise(text)), _TOKEN.findall(normalise(other))
+    same = sorted(filter(_has_digit, left)) == sorted(filter(_has_digit, right))
     if len(left) != len(right):
-        return False
+        return False, same
     changed = [(one, two) for one, two in zip(left, right, strict=True) if one != two]
-    return bool(changed) and all(_has_digit(one) and _has_digit(two) for one, two in changed)
-
-
-def same_numbers(text: str, other: str) -> bool:
-    """The two texts hold the same numbers, in whatever order."""
-    return _numbers(text) == _numbers(other)
-
-
-def _numbers(text: str) -> list[str]:
-    return sorted(token for token in _TOKEN.findall(normalise(text)) if _has_digit(token))
+    return bool(changed) and all(_has_digit(one) and _has_digit(two) for one, two in changed), same
 
 
 def _has_digit(token: str) -> bool:

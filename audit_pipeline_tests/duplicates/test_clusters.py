@@ -124,6 +124,14 @@ def test_a_provisional_threshold_drops_only_what_the_text_confirms():
     assert [row[3] for row in provisional] == ["keep", "drop", "drop", "review"]
 
 
+def test_a_long_text_is_not_dropped_for_a_short_one_that_it_contains():
+    long = words_of(np.random.default_rng(3), 80)
+    short = " ".join(long.split()[:30])
+    for texts, actions in (([short, long], ["keep", "review"]), ([long, short], ["keep", "drop"])):
+        snapshot = snapshot_of(texts, at_degrees(0, 90))
+        assert [row[2:] for row in members(clustered(snapshot, None))] == [(False, action) for action in actions]
+
+
 def test_copies_with_a_broken_vector_stay_in_their_cluster():
     vectors = at_degrees(0, 0, 50)
     vectors[1] = 0

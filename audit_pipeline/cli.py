@@ -93,10 +93,22 @@ def _indexes(config: Path | None) -> list[IndexAuditSettings]:
     return indexes
 
 
+def show_progress() -> None:
+    """Progress lines on standard error.
+
+    The handler stands on the project's own logger and before Dagster's, which rewrites each record with ids of the run.
+    """
+    logger = logging.getLogger("audit_pipeline")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+
+
 def main() -> None:
     """Entry point: turns the project's exceptions into exit codes and one sentence each."""
-    logging.basicConfig(format="%(message)s", level=logging.WARNING, stream=sys.stderr)
-    logging.getLogger("audit_pipeline").setLevel(logging.INFO)
+    show_progress()
     try:
         app()
     except AuditInputError as error:

@@ -1,7 +1,6 @@
 """The partitioned assets and checks of a managed index: one batch from the source store to the table."""
 
-from __future__ import annotations
-
+# No `from __future__ import annotations` here: Dagster reads the annotation of `context` as a type.
 import warnings
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """The unpartitioned assets and checks: one corpus-wide audit from the pinned table to the report."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

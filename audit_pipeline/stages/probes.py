@@ -33,7 +33,7 @@ def probe_plan(workspace: Workspace) -> StageResult:
     tables = {"probe_plan": plan, "held_out_plan": held}
     summary = {"probes": len(plan), "eligible_for_held_out": int(pc.sum(held["eligible"]).as_py() or 0)}
     if labels is not None:
-        tables |= {"queries": labels.queries, "qrels": labels.qrels}
+        tables |= {"labelled_queries": labels.queries, "judgements": labels.qrels}
         summary |= {"labelled_queries": len(labels.queries), "labels_invalid": labels.invalid}
     return StageResult(tables, summary)
 
@@ -49,9 +49,7 @@ def labelled_queries(workspace: Workspace, population: pa.Table) -> LabelledQuer
     if labels.queries:
         qrels = Path(labels.qrels) if labels.qrels else None
         return read_labelled_queries(Path(labels.queries), qrels, population)
-    if labels.see_also:
-        return from_see_also(population)
-    return None
+    return from_see_also(population) if labels.see_also else None
 
 
 def planned_labels(workspace: Workspace) -> LabelledQueries | None:
@@ -60,7 +58,7 @@ def planned_labels(workspace: Workspace) -> LabelledQueries | None:
     if "labelled_queries" not in summary:
         return None
     return LabelledQueries(
-        workspace.table("probe_plan", "queries"), workspace.table("probe_plan", "qrels"), summary["labels_invalid"]
+        workspace.table("probe_plan", "labelled_queries"), workspace.table("probe_plan", "judgements"), summary["labels_invalid"]
     )
 
 

@@ -24,8 +24,11 @@ def off_unit_length(snapshot: TableSnapshot) -> np.ndarray:
     return off & (snapshot.vector_state == USABLE)
 
 
-def index_findings(info: IndexInfo, settings: IndexSettings) -> list[Finding]:
-    """index_absent, index_empty or index_stale: at most one of them."""
+def index_findings(info: IndexInfo, settings: IndexSettings, placeholders: int = 0) -> list[Finding]:
+    """index_absent, index_empty or index_stale: at most one of them.
+
+    An index that covers no more rows than there are ``placeholders`` was built before the real rows came: empty.
+    """
     if info.rows == 0:
         return []
     skipped = settings.search.fast_search
@@ -36,12 +39,12 @@ def index_findings(info: IndexInfo, settings: IndexSettings) -> list[Finding]:
         "unindexed_rows": info.unindexed_rows,
         "fast_search": skipped,
     }
-    if info.index_type is not None and info.indexed_rows == 0:
+    if info.index_type is not None and info.indexed_rows <= placeholders:
         return [
             Finding(
                 code="index_empty",
                 severity="error",
-                message=f"The {info.index_type} index is listed but covers none of the {info.rows:,} rows; "
+                message=f"The {info.index_type} index is listed but covers none of {info.rows - placeholders:,} rows; "
                 + (
                     "the search skips rows outside it and returns nothing."
                     if skipped

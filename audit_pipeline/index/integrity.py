@@ -61,7 +61,7 @@ def check_corpus(
     findings = [
         *_row_findings(comparison, settings),
         *_truncation(comparison, max_tokens, settings.limits.truncated),
-        *index_findings(snapshot.info, settings.index),
+        *index_findings(snapshot.info, settings.index, len(comparison.placeholders)),
         *(metric or _not_normalised(comparison, snapshot, off)),
         *_not_measured(comparison, store is not None, max_tokens),
     ]

@@ -201,9 +201,9 @@ def test_a_listed_index_over_a_placeholder_row_covers_nothing(tmp_path: Path) ->
     result = audited(tmp_path, None, None, ())
     assert told(result, "placeholder_rows")[0].examples == ["__DUMMY__"]
     assert not codes(result) & {"invalid_vectors", "metric_mismatch"}
-    stale = told(result, "index_empty") + told(result, "index_stale")
-    assert len(stale) == 1
-    assert stale[0].evidence["unindexed_rows"] >= 2000
+    (empty,) = told(result, "index_empty")
+    assert (empty.severity, empty.evidence["indexed_rows"], empty.evidence["unindexed_rows"]) == ("error", 1, 2000)
+    assert told(result, "index_stale") == []
 
 
 def test_an_ivf_pq_index_on_a_hundred_rows_is_empty_although_it_is_listed(tmp_path: Path) -> None:

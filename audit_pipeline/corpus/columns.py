@@ -77,7 +77,7 @@ def to_raw(
     """The RAW table of one block of a file: each chunk field cast, dates and sources filled by the entry's rules.
 
     ``fields`` holds the arrays of the chunk fields that the data has, ``names`` their columns' names for messages,
-    ``rows`` (n,) the rows' ordinals in the file. Rows of other sources than the entry's are left out. Raises
+    ``rows`` (n,) the rows' ordinals in the file. Rows of other sources than the entry's are still there. Raises
     AuditInputError for a type that cannot be used.
     """
     n = len(rows)
@@ -108,7 +108,6 @@ def to_raw(
             problem.append(("bad_date", bad, detail))
     else:
         columns["ingestion_date"] = pa.repeat(pa.scalar(entry.ingestion_date or file_date, pa.date32()), n)
-    taken: pa.Array | None = None
     if "source" not in fields:
         if entry.name == "*":
             raise AuditInputError(
@@ -116,13 +115,10 @@ def to_raw(
                 "give the source a name, or name the column under columns: {source: ...}"
             )
         columns["source"] = pa.repeat(pa.scalar(entry.name, pa.string()), n)
-    elif entry.name != "*":
-        taken = pc.fill_null(pc.equal(columns["source"], entry.name), False)
     columns["row"] = pa.array(rows, pa.int64())
     columns["origin"] = pa.repeat(pa.scalar(where.file, pa.string()), n)
     columns["problem"], columns["detail"] = _problems(problem, n)
-    table = pa.table([columns[field.name] for field in RAW], schema=RAW)
-    return table if taken is None else table.filter(taken)
+    return pa.table([columns[field.name] for field in RAW], schema=RAW)
 
 
 def _problems(problems: list[tuple[str, np.ndarray, str]], n: int) -> tuple[pa.Array, pa.Array]:

@@ -54,7 +54,7 @@ def read_labelled_queries(queries: Path, qrels: Path | None, chunks: pa.Table) -
 def from_see_also(chunks: pa.Table) -> LabelledQueries:
     """The See Also descriptions of docstrings sources as queries; see ``see_also_queries``. Each has one answer."""
     found = see_also_queries(chunks)
-    invalid = {"unresolved_name": found.unresolved, "ambiguous_name": found.ambiguous, "repeated": found.repeated}
+    invalid = {"unresolved_name": found.unresolved, "ambiguous_name": found.ambiguous}
     texts = dict(zip(found.queries["query_id"].to_pylist(), found.queries["query"].to_pylist(), strict=True))
     answers = zip(found.queries["query_id"].to_pylist(), found.queries["chunk_id"].to_pylist(), strict=True)
     return _assemble(texts, dict.fromkeys(answers, 1), Counter(invalid))

@@ -21,7 +21,7 @@ _CSV_BLOCK_BYTES = 1 << 24
 
 
 def read_file(entry: SourceSettings, file: SourceFile) -> Iterator[pa.Table]:
-    """The file's rows of this entry as RAW tables of at most 65,536 rows or 16 MiB, in file order.
+    """All rows of the file as RAW tables of at most 65,536 rows or 16 MiB, in file order.
 
     Columns that lack, types that cannot be used and damaged files raise AuditInputError.
     """

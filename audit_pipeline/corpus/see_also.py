@@ -131,7 +131,7 @@ class _Names:
         self._tops: dict[str, set[str]] = {}
         for row in rows.select(["chunk_id", "source", "doc_id", "heading"]).to_pylist():
             source, module, heading = row["source"], row["doc_id"], row["heading"]
-            self._tops.setdefault(source, set()).add(module.partition(".")[0])
+            self._tops.setdefault(source, set()).update(module.split(".")[:2])
             full = module if heading == module else f"{module}.{heading}"
             self._full[(source, full)] = row["chunk_id"]
             if heading != module:
@@ -147,7 +147,7 @@ class _Names:
         if (source, name) in self._full:
             return [self._full[(source, name)]]
         parts = name.split(".")
-        # A prefix may be left off only where it is the package's own: numpy.mean is nothing in pandas.
+        # A prefix may be left off only where it is the package's own or one inside it: numpy.mean is nothing in pandas.
         last = len(parts) if parts[0] in self._tops.get(source, ()) else 1
         for start in range(last):
             found = self._qualified.get((source, ".".join(parts[start:])))

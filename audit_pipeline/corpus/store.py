@@ -11,12 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from audit_pipeline.config import IndexAuditSettings, SourceSettings
-from audit_pipeline.corpus.batches import parse_batch_key, slugs_of
+from audit_pipeline.corpus.batches import display_source, parse_batch_key, slugs_of
 from audit_pipeline.corpus.columns import RAW
 from audit_pipeline.corpus.docstrings import read_docstrings
 from audit_pipeline.corpus.files import find_files
 from audit_pipeline.corpus.readers import read_file
 from audit_pipeline.corpus.validation import Validated, validate
+from audit_pipeline.errors import AuditInputError
 from audit_pipeline.results import Progress, no_progress
 from audit_pipeline.schemas import CHUNKS
 
@@ -134,10 +135,29 @@ class SourceStore:
 
 
 def read_entry(entry: SourceSettings) -> list[pa.Table]:
-    """All RAW rows of one entry of the source store. Raises AuditInputError."""
+    """The RAW rows of one entry of the source store: those of its name, all for "*".
+
+    Raises AuditInputError where the data cannot be read, or has rows of which none carries the entry's name: taken
+    for an emptied source, that would delete its rows from a managed index.
+    """
     if entry.format == "docstrings":
         return list(read_docstrings(entry))
-    return [block for file in find_files(entry) for block in read_file(entry, file)]
+    blocks: list[pa.Table] = []
+    others: set[str | None] = set()
+    for file in find_files(entry):
+        for block in read_file(entry, file):
+            if entry.name != "*":
+                others.update(block["source"].unique().to_pylist())
+                block = block.filter(pc.fill_null(pc.equal(block["source"], entry.name), False))
+            blocks.append(block)
+    if others and entry.name not in others:
+        values = sorted(repr(display_source(value)) for value in others)
+        more = ", ..." if len(values) > 5 else ""
+        raise AuditInputError(
+            f"source {entry.name!r}: no row of {entry.uri} has this source but {', '.join(values[:5])}{more}: "
+            "correct the name, or use '*' for all of them"
+        )
+    return blocks
 
 
 def content_hash(chunks: pa.Table, rejected: pa.Table) -> str:

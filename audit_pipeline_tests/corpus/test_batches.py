@@ -1,0 +1,58 @@
+import datetime as dt
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from audit_pipeline.corpus.batches import (
+    SLUG_PATTERN,
+    batch_key,
+    batch_keys,
+    parse_batch_key,
+    period_start,
+    slug,
+    slugs_of,
+)
+from audit_pipeline.errors import AuditInputError
+
+
+@given(st.none() | st.text(alphabet=st.characters(exclude_categories=["Cs"])))
+def test_every_source_value_has_a_slug_that_a_partition_key_can_hold(raw: str | None) -> None:
+    assert SLUG_PATTERN.match(slug(raw))
+    assert parse_batch_key(batch_key(dt.date(2026, 1, 2), slug(raw))) == (dt.date(2026, 1, 2), slug(raw))
+
+
+def test_slugs_are_readable_where_they_can_be() -> None:
+    assert [slug(raw) for raw in ("handbook", "A|b, c", "Café", None)] == ["handbook", "a-b-c", "cafe", "none"]
+
+
+def test_names_that_lose_letters_stay_apart() -> None:
+    assert len({slug("文档"), slug("手册"), slug("docs 文档"), slug("docs"), slug("x" * 70), slug("x" * 71)}) == 6
+
+
+def test_two_values_with_one_slug_are_refused_with_both_names() -> None:
+    with pytest.raises(AuditInputError, match=r"'A b' and 'a-b' both give the partition key 'a-b'"):
+        slugs_of(["a-b", "A b", "c"])
+    with pytest.raises(AuditInputError, match=r"'\(none\)' and 'none'"):
+        slugs_of([None, "none"])
+
+
+@pytest.mark.parametrize("key", ["2026-01-02", "2026-13-02|a", "a|2026-01-02", "2026-01-02|A b", "2026-01-02|"])
+def test_what_is_no_batch_key_is_refused(key: str) -> None:
+    with pytest.raises(AuditInputError, match="is no batch key"):
+        parse_batch_key(key)
+
+
+def test_a_week_begins_on_monday_and_a_month_on_the_first() -> None:
+    sunday = dt.date(2026, 3, 1)
+    assert period_start(sunday, "day") == sunday
+    assert period_start(sunday, "week") == dt.date(2026, 2, 23)
+    assert period_start(dt.date(2026, 3, 31), "month") == dt.date(2026, 3, 1)
+    assert period_start(dt.date(1969, 12, 31), "week") == dt.date(1969, 12, 29)
+
+
+def test_keys_of_rows_follow_source_and_date() -> None:
+    sources = pa.array(["b", None, "b"])
+    dates = pa.array([dt.date(2026, 1, 7), dt.date(2026, 1, 1), None], pa.date32())
+    assert batch_keys(sources, dates, "week").to_pylist() == ["2026-01-05|b", "2025-12-29|none", None]

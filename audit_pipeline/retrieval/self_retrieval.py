@@ -6,11 +6,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from audit_pipeline import schemas
 from audit_pipeline.config import IndexAuditSettings
-from audit_pipeline.findings import Finding
 from audit_pipeline.index.exact import ExactSearch
 from audit_pipeline.index.snapshot import SearchHits, TableSnapshot, VariantFunction
 from audit_pipeline.proportions import stratified
@@ -18,6 +16,7 @@ from audit_pipeline.results import Progress, StageResult, no_progress
 from audit_pipeline.retrieval.diagnosis import Diagnosis, Probes, diagnose
 from audit_pipeline.retrieval.miss import Evidence, Fidelity, texts_by_id
 from audit_pipeline.retrieval.ranking import Identities, best_others, nullable, rank_answers, rank_returned
+from audit_pipeline.retrieval.search_findings import search_findings
 from audit_pipeline.retrieval.tables import PROBE_COLUMNS, as_schema, booleans, qrels_table, retrieved_table
 
 RUN = "self"
@@ -104,7 +103,7 @@ def run_self_retrieval(
     }
     expected = min(limit, _available(snapshot, identities))
     summary = _summary(table, ranking.haystack, limit, expected, diagnosis)
-    return StageResult(tables, summary, _findings(table, expected, settings))
+    return StageResult(tables, summary, search_findings(table, snapshot, expected, settings))
 
 
 def search_in_blocks(snapshot: TableSnapshot, queries: np.ndarray, limit: int, progress: Progress) -> SearchHits:
@@ -134,8 +133,9 @@ def _query_texts(
 
 
 def _available(snapshot: TableSnapshot, identities: Identities) -> int:
-    """Distinct ids that a search without a filter could return."""
-    return len(np.unique(identities.codes[snapshot.searchable]))
+    """Distinct ids that the application could get: searchable, and let through by its filter."""
+    passing = snapshot.searchable if snapshot.passes_filter is None else snapshot.searchable & snapshot.passes_filter
+    return len(np.unique(identities.codes[passing]))
 
 
 def _summary(table: pa.Table, haystack: int, limit: int, expected: int, diagnosis: Diagnosis) -> dict[str, Any]:
@@ -157,40 +157,3 @@ def _summary(table: pa.Table, haystack: int, limit: int, expected: int, diagnosi
         "causes": diagnosis.counts,
         "misses": diagnosis.misses,
     }
-
-
-def _findings(table: pa.Table, expected: int, settings: IndexAuditSettings) -> list[Finding]:
-    n = table.num_rows
-    findings = []
-    short = table.filter(pc.less(table["returned"], expected))
-    if short.num_rows:
-        findings.append(
-            Finding(
-                "short_results",
-                "warning",
-                f"{short.num_rows:,} of {n:,} searches answered with fewer than the {expected} chunks that were asked "
-                "for and could be had.",
-                "Filter before the search (prefilter: true), raise nprobes, or ask for more rows and cut afterwards.",
-                n_compared=n,
-                share=short.num_rows / n,
-                evidence={"searches": n, "short": short.num_rows, "expected": expected},
-                examples=short["chunk_id"].to_pylist(),
-            )
-        )
-    below = table.filter(pc.equal(table["cause"], "below_cutoff"))
-    if below.num_rows:
-        scores = below["score"].to_numpy()
-        findings.append(
-            Finding(
-                "below_cutoff",
-                "warning",
-                f"The cut-off min_score = {settings.index.search.min_score} drops {below.num_rows:,} of {n:,} probes "
-                "that the search found by their own text.",
-                "Lower the cut-off, or set it from the scores of queries whose answers are known.",
-                n_compared=n,
-                share=below.num_rows / n,
-                evidence={"score": {f"p{q}": float(np.percentile(scores, q)) for q in (5, 50, 95)}},
-                examples=below["chunk_id"].to_pylist(),
-            )
-        )
-    return findings

@@ -149,6 +149,7 @@ def blind_spots(settings: IndexAuditSettings, own_prompts: Mapping[str, str]) ->
     if encoder.query_prompt == encoder.passage_prompt:
         said = f"the same prompt {encoder.query_prompt!r}" if encoder.query_prompt else "no prompt"
         spots.append(f"queries and passages carry {said}, so a prompt that is wrong on both sides leaves no trace")
+    # sentence-transformers seeds query and document with empty strings: they say nothing of the model.
     known = {
         "query": own_prompts.get("query"),
         "passage": next(
@@ -156,7 +157,7 @@ def blind_spots(settings: IndexAuditSettings, own_prompts: Mapping[str, str]) ->
         ),
     }
     configured = {"query": encoder.query_prompt, "passage": encoder.passage_prompt}
-    unlike = [role for role, prompt in known.items() if prompt is not None and prompt != configured[role]]
+    unlike = [role for role, prompt in known.items() if prompt and prompt != configured[role]]
     if unlike:
         named = " and ".join(f"{role} {known[role]!r}" for role in unlike)
         spots.append(f"the model's own prompts differ from the configured ones ({named})")

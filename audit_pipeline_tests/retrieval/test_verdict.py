@@ -252,6 +252,7 @@ def test_equal_prompts_on_both_sides_are_a_blind_spot_that_the_reading_names():
 def test_known_prompts_on_their_sides_leave_no_blind_spot():
     assert blind_spots(prompted("query: ", "passage: "), {"query": "query: ", "document": "passage: "}) == []
     assert blind_spots(prompted("query: ", "passage: "), {}) == []
+    assert blind_spots(prompted("query: ", "passage: "), {"query": "", "document": ""}) == []
 
 
 def test_the_verdict_brings_the_strata_of_the_runs():

@@ -127,7 +127,7 @@ def number(value: float | int | None) -> str:
     """A count with thousands separated; a dash where there is none."""
     if value is None:
         return "-"
-    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.2f}"
+    return f"{value:,.0f}" if float(value).is_integer() or abs(value) >= 100 else f"{value:,.1f}"
 
 
 def percent(value: float | None, digits: int = 1) -> str:

@@ -32,8 +32,9 @@ def wilson(successes: int, n: int) -> Proportion:
         raise ValueError(f"{successes} successes of {n}")
     if n == 0:
         return NOT_MEASURED
-    low, high = _wilson_bounds(successes / n, n)
-    return Proportion(successes / n, low, high, n)
+    value = successes / n
+    low, high = _wilson_bounds(value, n)
+    return Proportion(value, min(low, value), max(high, value), n)
 
 
 def stratified(hits: np.ndarray, strata: np.ndarray, chunks_of_stratum: np.ndarray) -> Proportion:

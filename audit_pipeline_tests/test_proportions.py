@@ -37,6 +37,14 @@ def test_wilson_refuses_impossible_counts(successes: int, n: int):
         wilson(successes, n)
 
 
+def test_the_value_never_lies_outside_its_interval_by_rounding():
+    for n in range(1, 300):
+        for successes in (0, 1, n // 2, n - 1, n):
+            mine = wilson(successes, n)
+            assert mine.low is not None
+            assert mine.low <= successes / n <= (mine.high or 0)
+
+
 def test_newcombe_gives_the_published_interval():
     # Newcombe (1998), Statistics in Medicine 17: 873-890, table II, example (a), method 10: 56/70 - 48/80.
     difference, low, high = newcombe_difference(wilson(56, 70), wilson(48, 80))

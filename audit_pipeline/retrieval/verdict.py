@@ -53,6 +53,7 @@ class Verdict:
     reading: str
     figures: Figures
     states: States
+    possible: tuple[str, ...]  # readings that the intervals leave open; one of them where it is decided
     undecided: tuple[Undecided, ...]
 
 
@@ -105,10 +106,10 @@ def read(figures: Figures, settings: IndexAuditSettings, chunks: int, error_find
         twins_10=state_of(figures.twins_10, limits.self_at_10),
         error_finding=error_finding,
     )
-    readings = readings_of(states)
-    reading = readings.pop() if len(readings) == 1 else "undecided"
+    possible = tuple(sorted(readings_of(states)))
+    reading = possible[0] if len(possible) == 1 else "undecided"
     undecided = _undecided(figures, states, settings, chunks) if reading == "undecided" else []
-    return Verdict(reading, figures, states, tuple(undecided))
+    return Verdict(reading, figures, states, possible, tuple(undecided))
 
 
 def state_of(figure: Proportion, limit: float) -> State:

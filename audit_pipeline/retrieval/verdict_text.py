@@ -23,7 +23,7 @@ MEANING = {
         "prompts on both sides, the words of the queries with the words of the texts, and the application's query path."
     ),
     "vectors_or_index": (
-        "Chunks do not find themselves. No work on prompts or phrasing will help before the vectors or the index are "
+        "Too few chunks find themselves. No work on prompts or phrasing will help before the vectors or the index are "
         "mended."
     ),
     "twins": (
@@ -31,7 +31,7 @@ MEANING = {
         "redundancy, not a failure: see the duplicate clusters."
     ),
     "contradiction": (
-        "Labelled queries succeed while chunks do not find themselves. Both cannot be right: check that labels and "
+        "Labelled queries succeed while too few chunks find themselves. Both cannot be right: check that labels and "
         "probes speak of the same table, prompts and search settings."
     ),
     "content": (
@@ -52,7 +52,12 @@ def verdict_text(
     batch_probes: int,
 ) -> str:
     """One paragraph: the figures, their meaning, what is behind the misses, and what could not be seen."""
-    parts = [_figures(verdict), MEANING[verdict.reading], _undecided(verdict), _unmeasured(verdict, settings)]
+    parts = [
+        _figures(verdict),
+        MEANING[verdict.reading],
+        _undecided(verdict),
+        _unmeasured(verdict, settings, runs["labelled"]),
+    ]
     parts.append(_causes(runs["self"]))
     parts.append(_errors(findings))
     parts.append(_blind(blind_spots))
@@ -91,17 +96,19 @@ def _undecided(verdict: Verdict) -> str:
         of_what = "queries" if entry.measure == "labelled_success@10" else "probes"
         limit = f"a gap of {entry.limit:.0%}" if of_what == "queries" else f"{entry.limit:.1%}"
         said.append(f"{entry.measure} straddles {limit}; about {entry.needed:,} {of_what} in all would decide it")
-    return "; ".join(said) + "." if said else ""
+    if not said:
+        return ""
+    return f"It is one of {', '.join(verdict.possible)}: " + "; ".join(said) + "."
 
 
-def _unmeasured(verdict: Verdict, settings: IndexAuditSettings) -> str:
+def _unmeasured(verdict: Verdict, settings: IndexAuditSettings, labelled: pa.Table | None) -> str:
     states = verdict.states
     if states.self_1 == "none":
         return "No probe was searched: name an encoder, or check that the sample is not empty."
     said = []
     if states.self_10 == "none":
-        said.append(f"self@10 needs ten rows, and the application asks for {settings.index.search.limit}")
-    if verdict.figures.labelled.value is None:
+        said.append(f"figures at 10 need ten rows, and the application asks for {settings.index.search.limit}")
+    if labelled is None or labelled.num_rows == 0:
         said.append("there are no labelled queries (labels.queries), so real queries remain unseen")
     elif verdict.figures.held_out.value is None:
         said.append("without held-out probes there is no ceiling to hold labelled queries against")
@@ -125,7 +132,8 @@ def _errors(findings: Sequence[Finding]) -> str:
     said = [f"{code} ({n:,})" for code, n in sorted(errors.items())]
     text = f"Mend the error findings first: {', '.join(said)}." if said else ""
     if anomalies:
-        text += f"{' ' if text else ''}{anomalies:,} strata are out of line with the rest."
+        are = "stratum is" if anomalies == 1 else "strata are"
+        text += f"{' ' if text else ''}{anomalies:,} {are} out of line with the rest."
     return text
 
 

@@ -131,6 +131,7 @@ def test_undecided_names_the_figure_and_the_n_that_would_decide_it():
     assert finding.evidence["measure"] == "self@10"
     assert finding.evidence["n_that_decides"] == 434
     assert "434" in finding.remedy
+    assert "It is one of local_defect, not_measured: self@10 straddles" in result.summary["verdict"]["text"]
     assert "about 434 probes" in result.summary["verdict"]["text"]
 
 
@@ -266,3 +267,12 @@ def test_the_verdict_brings_the_strata_of_the_runs():
 def test_a_run_without_tables_counts_as_one_that_did_not_take_place():
     result = run_verdict(settings(), population([("a", D1, 9)]), StageResult(), StageResult(), StageResult(), [])
     assert result.summary["verdict"]["reading"] == "not_measured"
+
+
+def test_labelled_queries_that_cannot_be_measured_are_not_said_to_be_missing():
+    labelled = StageResult({"labelled_retrieval": labelled_table()})
+    few = settings(index={"search": {"limit": 5}})
+    run = run_verdict(few, population([("a", D1, 9)]), self_result(1000, [], limit=5), None, labelled, [])
+    text = run.summary["verdict"]["text"]
+    assert "Figures at 10 need ten rows, and the application asks for 5" in text
+    assert "no labelled queries" not in text

@@ -30,13 +30,11 @@ def steps(precision: list[float | None], recall: list[float | None]) -> list[Ste
     than it gains.
     """
     result = [Step(None, None, None, None)]
-    for (p0, r0), (p1, r1) in zip(
-        zip(precision, recall, strict=True), list(zip(precision, recall, strict=True))[1:], strict=False
-    ):
-        if p0 is None or p1 is None or r0 is None or r1 is None:
-            result.append(Step(None, None if r0 is None or r1 is None else r0 - r1, None, None))
+    for row in range(1, len(precision)):
+        gained, paid = _minus(precision[row], precision[row - 1]), _minus(recall[row - 1], recall[row])
+        if gained is None or paid is None:
+            result.append(Step(gained, paid, None, None))
             continue
-        gained, paid = p1 - p0, r0 - r1
         pays = paid > _EQUAL
         result.append(Step(gained, paid, gained / paid if pays else None, pays and paid - gained > _EQUAL))
     return result
@@ -130,6 +128,10 @@ def resample(
         auc=float(auc),
         auc_low=float(_interval(np.concatenate(aucs)[:, None])[0, 0]),
     )
+
+
+def _minus(value: float | None, other: float | None) -> float | None:
+    return None if value is None or other is None else value - other
 
 
 def _best_rows(sums: np.ndarray) -> np.ndarray:

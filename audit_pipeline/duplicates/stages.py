@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from audit_pipeline.config import DuplicateSettings
 from audit_pipeline.duplicates import findings
-from audit_pipeline.duplicates.clusters import DROP, REVIEW, cluster, cluster_table, redundancy
+from audit_pipeline.duplicates.clusters import DROP, REVIEW, cluster, cluster_table, components, redundancy
 from audit_pipeline.duplicates.exact_groups import group_exact
 from audit_pipeline.duplicates.floor import ACROSS, ALL, QUANTILES, TOLERANCE, measure_floor, statistic
 from audit_pipeline.duplicates.labelled_pairs import (
@@ -63,9 +63,9 @@ def threshold_sweep(
     given = read_labelled_pairs(labels) if labels is not None else None
     known = validate_labelled_pairs(given, nodes) if given is not None else no_labels()
     known, windows = _without_windows(known, pairs, len(nodes))
-    swept = Candidates(
-        pairs.a[~pairs.window], pairs.b[~pairs.window], pairs.cosine[~pairs.window], _same_text(pairs, len(nodes))
-    )
+    exact, kept = pairs.in_lane(EXACT), ~pairs.window
+    same_text = components(len(nodes), pairs.a[exact], pairs.b[exact])
+    swept = Candidates(pairs.a[kept], pairs.b[kept], pairs.cosine[kept], same_text)
     of_corpus = known.where(known.corpus)
     judged = Judged(of_corpus, nodes.cosines(of_corpus.a, of_corpus.b), swept.contains(of_corpus.a, of_corpus.b))
     reach = neighbour_reach["last_cosine"].to_numpy().astype(np.float64)
@@ -211,21 +211,6 @@ def _without_windows(labels: LabelledPairs, pairs: Pairs, nodes: int) -> tuple[L
     windows = pairs.a[pairs.window] * nodes + pairs.b[pairs.window]
     is_window = np.isin(labels.a * nodes + labels.b, windows)
     return labels.where(~is_window), int(is_window.sum())
-
-
-def _same_text(pairs: Pairs, nodes: int) -> np.ndarray:
-    """(nodes,) centre of each node's exact star, itself where it has none."""
-    exact = pairs.in_lane(EXACT)
-    a, b = pairs.a[exact], pairs.b[exact]
-    found = cluster(np.arange(nodes), a, b)
-    degree = np.bincount(np.concatenate((a, b)), minlength=nodes)
-    # The centre of a star is its node of most edges; a star of two has no other choice to make.
-    same = np.arange(nodes)
-    order = np.lexsort((found.member, -degree[found.member], found.representative))
-    first = np.flatnonzero(np.r_[True, np.diff(found.representative[order]) != 0]) if len(order) else order
-    sizes = np.diff(np.append(first, len(order)))
-    same[found.member[order]] = np.repeat(found.member[order][first], sizes)
-    return same
 
 
 def _store_scores(nodes: Nodes, thresholds: list[float]) -> list[float | None]:

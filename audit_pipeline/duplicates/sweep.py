@@ -20,25 +20,27 @@ _BAND = re.compile(r"^\s*(-?[0-9.]+)\s*(?:-|\.\.|,)\s*(-?[0-9.]+)\s*$")
 class Candidates:
     """The candidate set that the sweep cuts: pairs a < b of ``chunks`` nodes, window pairs already left out.
 
-    ``same_text_as`` (chunks,) is each node's exact representative: a labelled pair of copies counts as a candidate
-    where the pair of their representatives is, since copies go through the lanes as one.
+    ``same_text`` (chunks,) numbers the exact groups: copies of one text go through the lanes as one, so a labelled pair
+    counts as a candidate where any pair of the two groups is one.
     """
 
     a: np.ndarray
     b: np.ndarray
     cosine: np.ndarray
-    same_text_as: np.ndarray
+    same_text: np.ndarray
 
     @property
     def chunks(self) -> int:
-        return len(self.same_text_as)
+        return len(self.same_text)
 
     def contains(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """(len(a),) bool: the pair, or the pair of its representatives, is a candidate."""
-        known = np.unique(self.a * self.chunks + self.b)
-        left, right = self.same_text_as[a], self.same_text_as[b]
-        through = np.isin(np.minimum(left, right) * self.chunks + np.maximum(left, right), known)
-        return np.isin(np.minimum(a, b) * self.chunks + np.maximum(a, b), known) | through | (left == right)
+        """(len(a),) bool: the pair, or another pair of copies of its texts, is a candidate."""
+        known = np.unique(self._groups(self.a, self.b))
+        return np.isin(self._groups(a, b), known) | (self.same_text[a] == self.same_text[b])
+
+    def _groups(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        left, right = self.same_text[a].astype(np.int64), self.same_text[b].astype(np.int64)
+        return np.minimum(left, right) * self.chunks + np.maximum(left, right)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,5 @@
 import csv
+import datetime as dt
 
 import numpy as np
 import pyarrow as pa
@@ -155,6 +156,15 @@ def test_copies_of_one_text_count_as_candidates_through_their_representatives(tm
     labels = [["b", "c", "true", "corpus", ""], ["b", "d", "true", "corpus", ""]]
     result, candidates = swept(snapshot, settings_with([0.9, 0.99]), labels, tmp_path / "pairs.csv")
     assert pair_ids(candidates) == [("a", "b"), ("a", "c"), ("a", "d")]
+    assert result.tables["threshold_sweep"]["recall_pipeline"].to_pylist() == [1.0, 1.0]
+
+
+def test_a_copy_that_is_not_the_representative_is_covered_by_it(tmp_path):
+    dates = [dt.date(2026, 1, 2), dt.date(2026, 1, 1), dt.date(2026, 1, 1)]
+    snapshot = snapshot_of(["copy", "copy", "near"], at_degrees(0, 0, 5), ids=["a", "b", "c"], dates=dates)
+    labels = [["a", "c", "true", "corpus", ""]]
+    result, candidates = swept(snapshot, settings_with([0.9, 0.99]), labels, tmp_path / "pairs.csv")
+    assert pair_ids(candidates) == [("a", "b"), ("b", "c")]
     assert result.tables["threshold_sweep"]["recall_pipeline"].to_pylist() == [1.0, 1.0]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -63,6 +63,7 @@ def check_corpus(
         *_truncation(comparison, max_tokens, settings.limits.truncated),
         *index_findings(snapshot.info, settings.index, len(comparison.placeholders)),
         *(metric or _not_normalised(comparison, snapshot, off)),
+        *_filter_excludes(comparison, snapshot, settings.index.filter),
         *_not_measured(comparison, store is not None, max_tokens),
     ]
     return StageResult(
@@ -235,6 +236,30 @@ def _not_normalised(comparison: Comparison, snapshot: TableSnapshot, off: np.nda
         "Normalise vectors before they are written, or search with cosine.",
     )
     return _scoped(kind, flagged, comparison.table_rows, comparison, None)
+
+
+def _filter_excludes(comparison: Comparison, snapshot: TableSnapshot, sql: str | None) -> list[Finding]:
+    """Rows that the application's own filter keeps out of every result: those lost to a null apart from the rest."""
+    passes, undecided = snapshot.passes_filter, snapshot.filter_undecided
+    if passes is None or undecided is None or passes.all():
+        return []
+    findings = []
+    told: list[tuple[np.ndarray, Severity, str, str]] = [
+        (
+            undecided,
+            "warning",
+            "a null makes the filter neither true nor false, and SQL drops the row",
+            "Add 'OR column IS NULL' to the filter where these rows should be found, or fill the column.",
+        ),
+        (~passes & ~undecided, "info", "by intent or not", "Nothing to do where the filter is meant so."),
+    ]
+    for rows, severity, why, remedy in told:
+        mask = pa.array(rows)
+        flagged = Flagged(snapshot.chunk_ids.filter(mask), snapshot.rows["batch"].combine_chunks().filter(mask))
+        message = f"{{k}} of {{n}} rows are kept out of every result by the filter ({{where}}); {why}."
+        kind = _Kind("filter_excludes", severity, message, remedy)
+        findings += _scoped(kind, flagged, comparison.table_rows, comparison, None)
+    return [replace(finding, evidence={**finding.evidence, "filter": sql}) for finding in findings]
 
 
 def _not_measured(comparison: Comparison, has_store: bool, max_tokens: int | None) -> list[Finding]:

@@ -144,6 +144,7 @@ def _with_search(
         search=search.search,
         variant_search=search.variant,
         passes_filter=search.passing_rows(),
+        filter_undecided=search.undecided_rows(),
         info=replace(snapshot.info, plan=plan),
     )
 

@@ -114,15 +114,20 @@ class LanceSearch:
 
     def passing_rows(self) -> np.ndarray | None:
         """(n,) bool: rows that the declared filter lets through; None without a filter."""
-        if self._declared.filter is None:
-            return None
+        return None if self._declared.filter is None else self._rows_where(self._declared.filter)
+
+    def undecided_rows(self) -> np.ndarray | None:
+        """(n,) bool: rows for which a null leaves the filter neither true nor false; None without one."""
+        return None if self._declared.filter is None else self._rows_where(f"({self._declared.filter}) IS NULL")
+
+    def _rows_where(self, condition: str) -> np.ndarray:
         try:
-            found = self._table.search().where(self._declared.filter).with_row_id(True).select(["_rowid"]).to_arrow()
+            found = self._table.search().where(condition).with_row_id(True).select(["_rowid"]).to_arrow()
         except (RuntimeError, ValueError) as error:
             raise self._refused(error) from error
-        passes = np.zeros(len(self._sorted_ids), dtype=bool)
-        passes[self._ordinals(found["_rowid"].to_numpy())] = True
-        return passes
+        rows = np.zeros(len(self._sorted_ids), dtype=bool)
+        rows[self._ordinals(found["_rowid"].to_numpy())] = True
+        return rows
 
     def _run(self, request: SearchRequest, queries: np.ndarray, limit: int) -> SearchHits:
         rows = np.full((len(queries), limit), -1, dtype=np.int64)

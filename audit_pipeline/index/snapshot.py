@@ -56,7 +56,8 @@ class TableSnapshot:
     uint8 of the constants above. ``search`` is the application's search as declared in the settings:
     search(queries (m, d) float32, limit) -> SearchHits. ``variant_search``(queries, limit, name) is the same with one
     thing changed, by the names in ``index.search.VARIANTS``; None where there is no such search. ``passes_filter``
-    (n,) bool are the rows the declared filter lets through, None without a filter. ``absent`` names the fields of
+    (n,) bool are the rows the declared filter lets through and ``filter_undecided`` those for which a null leaves it
+    neither true nor false, which SQL drops; None without a filter. ``absent`` names the fields of
     ``config.CHUNK_COLUMNS`` that the table does not hold.
     """
 
@@ -68,6 +69,7 @@ class TableSnapshot:
     search: SearchFunction
     variant_search: VariantFunction | None = None
     passes_filter: np.ndarray | None = None
+    filter_undecided: np.ndarray | None = None
     absent: tuple[str, ...] = ()
 
     @cached_property

@@ -357,3 +357,12 @@ def test_the_store_places_a_row_that_the_table_files_under_another_date(tmp_path
     result = check_corpus(broken, store, NO_REJECTED, 256, audit_settings(as_it_stands(tmp_path / "db"), ("a", "b")))
     (invalid,) = told(result, "invalid_vectors")
     assert invalid.scope == {"source": "a", "ingestion_date": "2026-01-03"}
+
+
+def test_rows_that_the_filter_keeps_out_are_counted_and_those_lost_to_a_null_are_a_warning(tmp_path: Path) -> None:
+    tenants = ["x", "x", None, None, "y", "x", "x", "x"]
+    write(tmp_path / "db", foreign(IDS, unit_vectors(8), tenant=tenants))
+    found = told(audited(tmp_path, None, None, (), filter="tenant != 'y'"), "filter_excludes")
+    assert {finding.severity: finding.examples for finding in found} == {"warning": ["c2", "c3"], "info": ["c4"]}
+    assert [finding.share for finding in found] == [0.25, 0.125]
+    assert told(audited(tmp_path, None, None, (), filter="chunk_id != 'z'"), "filter_excludes") == []

@@ -206,9 +206,11 @@ def _lexical_pairs(
 
 
 def _overlap(nodes: Nodes, a: np.ndarray, b: np.ndarray, settings: DuplicateSettings) -> tuple[np.ndarray, np.ndarray]:
-    needed, place = np.unique(np.concatenate((a, b)), return_inverse=True)
-    sets = shingle_sets(nodes.texts(needed), settings.shingle_words)
-    return jaccard_and_containment(sets, place[: len(a)], place[len(a) :])
+    involved = np.zeros(len(nodes), dtype=bool)
+    involved[a] = involved[b] = True
+    place = np.cumsum(involved) - 1
+    sets = shingle_sets(nodes.texts(np.flatnonzero(involved)), settings.shingle_words)
+    return jaccard_and_containment(sets, place[a], place[b])
 
 
 def _verified(jaccard: np.ndarray, containment: np.ndarray, settings: DuplicateSettings) -> np.ndarray:

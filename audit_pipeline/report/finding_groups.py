@@ -9,6 +9,9 @@ from typing import Any
 from audit_pipeline.findings import SEVERITY_ORDER
 from audit_pipeline.report.wording import CODES, scope_words, share_words
 
+# They speak of what the audit was given rather than of the index, so they never come before what they are to judge.
+_OF_LABELS = frozenset(("labels_invalid", "labels_few", "no_usable_threshold", "candidates_missed"))
+
 
 @dataclass(frozen=True)
 class FindingGroup:
@@ -44,7 +47,7 @@ def affected(finding: Mapping[str, Any]) -> float:
 
 
 def group_findings(findings: Sequence[Mapping[str, Any]]) -> list[FindingGroup]:
-    """Groups ordered by severity, then by the rows they affect."""
+    """Groups ordered by severity, then by the rows they affect; what is said of labels comes after the rest."""
     grouped: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for finding in findings:
         grouped.setdefault((finding["severity"], finding["code"]), []).append(finding)
@@ -53,4 +56,12 @@ def group_findings(findings: Sequence[Mapping[str, Any]]) -> list[FindingGroup]:
         for (severity, code), members in grouped.items()
     ]
     order: Mapping[str, int] = {str(severity): place for severity, place in SEVERITY_ORDER.items()}
-    return sorted(groups, key=lambda group: (order[group.severity], -sum(map(affected, group.findings)), group.code))
+    return sorted(
+        groups,
+        key=lambda group: (
+            order[group.severity],
+            group.code in _OF_LABELS,
+            -sum(map(affected, group.findings)),
+            group.code,
+        ),
+    )

@@ -32,6 +32,7 @@ def render_page(audit: Mapping[str, Any], texts: Mapping[str, str], clusters: Se
         "share": lambda finding: wording.unbroken(wording.share_words(finding)),
         "interval": lambda figure: wording.unbroken(wording.interval(figure)),
         "visible": wording.visible,
+        "without_figures": wording.without_figures,
         "limit": lambda limit: wording.unbroken(wording.limit_words(limit)),
         "unbroken": wording.unbroken,
     }

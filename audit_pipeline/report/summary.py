@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from audit_pipeline.report.finding_groups import FindingGroup, group_findings
-from audit_pipeline.report.wording import READINGS, REDUNDANCY, interval, is_measured, number, percent, visible
+from audit_pipeline.report.wording import (
+    READINGS,
+    REDUNDANCY,
+    interval,
+    is_measured,
+    number,
+    percent,
+    visible,
+    without_figures,
+)
 
 LINES, COLUMNS = 24, 100
 _VERDICT_LINES = 4
@@ -31,8 +39,7 @@ def terminal_summary(audit: Mapping[str, Any], report: Path) -> str:
     """
     page = report if report.suffix == ".html" else report / "audit.html"
     head = [_clip(f"{audit['name']}: {READINGS[audit['verdict']['reading']][1]} ({audit['verdict']['reading']})")]
-    # The figures that open the text stand in lines of their own below.
-    head += _wrapped(re.sub(r"^self@1 .*?\. (?=[A-Z])", "", audit["verdict"]["text"]), _VERDICT_LINES)
+    head += _wrapped(without_figures(audit["verdict"]["text"]), _VERDICT_LINES)
     figures = _figure_lines(audit)
     tail = [_duplicates_line(audit), f"{_threshold(audit)}; {_encoded(audit)}"]
     tail += [f"report  {page}", _EXIT_WORDS[exit_code(audit)]]

@@ -144,6 +144,11 @@ def percent(value: float | None, digits: int = 1) -> str:
     return f"{text} %"
 
 
+def without_figures(text: str) -> str:
+    """The verdict's text without the sentence of figures that opens it: they stand apart wherever it is shown."""
+    return re.sub(r"^self@1 .*?\. (?=[A-Z])", "", text)
+
+
 def unbroken(text: str) -> str:
     """The text with its per cent signs kept on the line of their number."""
     return text.replace(" %", "\u00a0%")

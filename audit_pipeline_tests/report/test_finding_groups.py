@@ -28,6 +28,13 @@ def test_errors_come_first_and_among_them_what_affects_most_rows() -> None:
     ]
 
 
+def test_what_is_said_of_labels_comes_after_what_is_said_of_the_index() -> None:
+    groups = group_findings(
+        [finding("labels_invalid", "warning", 2_000, 0.9), finding("self_low", "warning", 600, 0.1)]
+    )
+    assert [group.code for group in groups] == ["self_low", "labels_invalid"]
+
+
 def test_every_code_cause_and_reading_has_plain_words() -> None:
     codes = ERROR_CODES | WARNING_CODES | INFO_CODES | set(SEVERITIES_OF_AMBIGUOUS_CODES)
     assert set(CODES) == codes

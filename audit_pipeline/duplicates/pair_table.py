@@ -66,7 +66,6 @@ def to_table(nodes: Nodes, pairs: Pairs) -> pa.Table:
 
 def from_table(nodes: Nodes, table: pa.Table) -> Pairs:
     """Pairs of a candidate table whose ids the nodes know, in the table's order."""
-    table = table.combine_chunks()
     lanes = np.zeros((len(table), len(LANES)), dtype=bool)
     if len(table):
         column = table["lanes"].combine_chunks()

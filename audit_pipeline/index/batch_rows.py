@@ -1,24 +1,26 @@
-"""Reading one batch of a managed table back, to check what was written. The whole table is read in reading.py."""
+"""One batch of a managed table as it stands. The whole table is read in reading.py; nothing is written here."""
 
 from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
 
-from audit_pipeline.index.connection import connect, open_table, sql_string, table_names
+from audit_pipeline import schemas
+from audit_pipeline.corpus.text import sha256_hex
+from audit_pipeline.index.connection import connect, open_table, sql_string
 from audit_pipeline.index.vectors import to_matrix
-from audit_pipeline.schemas import CHUNKS
 
 
 def read_batch(
     uri: str, table: str, batch: str, *, storage_options: dict[str, str] | None = None
 ) -> tuple[pa.Table, np.ndarray]:
-    """Rows of the batch without their vectors, and the state (n,) uint8 of each vector; nothing where no table is."""
-    database = connect(uri, storage_options, create=True)
-    if table not in table_names(database):
-        return CHUNKS.empty_table(), np.empty(0, dtype=np.uint8)
-    target = open_table(database, table)
-    rows = target.search().where(f"batch = {sql_string(batch)}").to_arrow()
-    column = rows["vector"].combine_chunks()
-    _, state = to_matrix(column, target.schema.field("vector").type.list_size)
-    return rows.drop_columns(["vector"]), state
+    """One batch of a managed table: its rows (schemas.CHUNKS) and the state of their vectors, (n,) uint8."""
+    opened = open_table(connect(uri, storage_options), table)
+    found = opened.search().where(f"batch = {sql_string(batch)}").select([*schemas.CHUNKS.names, "vector"]).to_arrow()
+    vectors = found["vector"].combine_chunks()
+    _, state = to_matrix(vectors, vectors.type.list_size)
+    rows = found.select(schemas.CHUNKS.names)
+    # The hash is that of the text as it stands, not the one written down when it was new.
+    place = rows.schema.get_field_index("text_sha256")
+    rows = rows.set_column(place, schemas.CHUNKS.field("text_sha256"), sha256_hex(rows["text"]))
+    return rows.cast(schemas.CHUNKS), state

@@ -25,7 +25,7 @@ from audit_pipeline.index.columns import (
     resolve_columns,
     text_of,
 )
-from audit_pipeline.index.connection import connect, first_line, open_table, sql_string
+from audit_pipeline.index.connection import connect, first_line, open_table
 from audit_pipeline.index.exact import ExactSearch
 from audit_pipeline.index.plan import ignored_settings, read_plan
 from audit_pipeline.index.search import LanceSearch
@@ -85,21 +85,6 @@ def open_snapshot(
         absent=paths.absent,
     )
     return _with_search(snapshot, table, paths, index, settings, row_ids, fixed)
-
-
-def read_batch(
-    uri: str, table: str, batch: str, *, storage_options: dict[str, str] | None = None
-) -> tuple[pa.Table, np.ndarray]:
-    """One batch of a managed table: its rows (schemas.CHUNKS) and the state of their vectors, (n,) uint8."""
-    opened = open_table(connect(uri, storage_options), table)
-    found = opened.search().where(f"batch = {sql_string(batch)}").select([*schemas.CHUNKS.names, "vector"]).to_arrow()
-    vectors = found["vector"].combine_chunks()
-    _, state = to_matrix(vectors, vectors.type.list_size)
-    rows = found.select(schemas.CHUNKS.names)
-    # The hash is that of the text as it stands, not the one written down when it was new.
-    place = rows.schema.get_field_index("text_sha256")
-    rows = rows.set_column(place, schemas.CHUNKS.field("text_sha256"), sha256_hex(rows["text"]))
-    return rows.cast(schemas.CHUNKS), state
 
 
 def adopt_store_cells(snapshot: TableSnapshot, store: pa.Table) -> TableSnapshot:

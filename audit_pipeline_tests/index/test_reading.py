@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 
 from audit_pipeline.errors import AuditInputError
-from audit_pipeline.index.reading import adopt_store_cells, open_snapshot, read_batch
+from audit_pipeline.index.batch_rows import read_batch
+from audit_pipeline.index.reading import adopt_store_cells, open_snapshot
 from audit_pipeline.index.snapshot import INFINITE, NAN, NULL, USABLE, WRONG_DIMENSION, ZERO
 from audit_pipeline_tests.index.builders import (
     DAY,

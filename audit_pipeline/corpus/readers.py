@@ -20,27 +20,30 @@ _BLOCK_ROWS = 65_536
 _CSV_BLOCK_BYTES = 1 << 24
 
 
-def read_file(entry: SourceSettings, file: SourceFile) -> Iterator[pa.Table]:
+def read_file(entry: SourceSettings, file: SourceFile, seen: set[str]) -> Iterator[pa.Table]:
     """All rows of the file as RAW tables of at most 65,536 rows or 16 MiB, in file order.
 
-    Columns that lack, types that cannot be used and damaged files raise AuditInputError.
+    The chunk fields that the file has are added to ``seen``: jsonl may leave out what is null, so only the caller can
+    tell whether a mapped column exists at all. Columns that lack, types that cannot be used and damaged files raise
+    AuditInputError.
     """
     where = Where(entry.name, file.origin)
     read = {"parquet": _read_parquet, "jsonl": _read_jsonl, "csv": _read_csv}[entry.format]
     try:
-        yield from read(entry, file, where)
+        yield from read(entry, file, where, seen)
     except (OSError, EOFError, pa.ArrowException) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise AuditInputError(f"{where}: cannot be read as {entry.format} ({reason}): mend or remove it") from error
 
 
-def _read_parquet(entry: SourceSettings, file: SourceFile, where: Where) -> Iterator[pa.Table]:
+def _read_parquet(entry: SourceSettings, file: SourceFile, where: Where, seen: set[str]) -> Iterator[pa.Table]:
     import pyarrow.parquet as pq
 
     with file.filesystem.open_input_file(file.path) as handle:
         parquet = pq.ParquetFile(handle)
         present = [*parquet.schema_arrow.names, *(key for key in file.hive if key not in parquet.schema_arrow.names)]
         paths = resolve_columns(entry, present, where)
+        seen.update(paths)
         top = sorted({path[0] for path in paths.values()} & set(parquet.schema_arrow.names))
         row = 0
         for batch in parquet.iter_batches(batch_size=_BLOCK_ROWS, columns=top):
@@ -48,7 +51,7 @@ def _read_parquet(entry: SourceSettings, file: SourceFile, where: Where) -> Iter
             row += len(batch)
 
 
-def _read_csv(entry: SourceSettings, file: SourceFile, where: Where) -> Iterator[pa.Table]:
+def _read_csv(entry: SourceSettings, file: SourceFile, where: Where, seen: set[str]) -> Iterator[pa.Table]:
     from pyarrow import csv
 
     if file.size == 0:
@@ -60,6 +63,7 @@ def _read_csv(entry: SourceSettings, file: SourceFile, where: Where) -> Iterator
         names = csv.open_csv(stream, parse_options=parse, read_options=read).schema.names
     present = [*names, *(key for key in file.hive if key not in names)]
     paths = resolve_columns(entry, present, where)
+    seen.update(paths)
     top = sorted({path[0] for path in paths.values()} & set(names))
     # Bytes, so that one bad byte costs one row and not the file, and "007" stays an id.
     convert = csv.ConvertOptions(
@@ -77,7 +81,7 @@ def _read_csv(entry: SourceSettings, file: SourceFile, where: Where) -> Iterator
             row += len(batch)
 
 
-def _read_jsonl(entry: SourceSettings, file: SourceFile, where: Where) -> Iterator[pa.Table]:
+def _read_jsonl(entry: SourceSettings, file: SourceFile, where: Where, seen: set[str]) -> Iterator[pa.Table]:
     """Line by line with the json module: Arrow's reader turns texts that look like times into times, and gives up
     on a file that holds both 7 and "7" as ids or one bad byte.
     """
@@ -105,6 +109,7 @@ def _read_jsonl(entry: SourceSettings, file: SourceFile, where: Where) -> Iterat
         if field not in REQUIRED and name not in present and name.split(".")[0] not in present
     ]
     known = resolve_columns(_without(entry, absent), list(present), where)
+    seen.update(known)
     names = {field: ".".join(path) for field, path in known.items()}
     for rows, columns, invalid in blocks:
         table = to_raw({field: columns[field] for field in known}, names, rows, entry, where, file.date)

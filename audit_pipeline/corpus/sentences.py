@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable
 from typing import Literal
 
 import pyarrow as pa
@@ -189,9 +188,12 @@ class _Documents:
         if key not in self._headers:
             self._headers[key] = repeated_header(list(texts.values()))
         header = self._headers[key]
-        flat: Callable[[str], str] = lambda text: " ".join(words(normalise(text.removeprefix(header))))  # noqa: E731
         before, after = texts.get(position - 1, ""), texts.get(position + 1, "")
-        return (header if chunk["text"].startswith(header) else ""), flat(before), flat(after)
+        return (header if chunk["text"].startswith(header) else ""), _flat(before, header), _flat(after, header)
+
+
+def _flat(text: str, header: str) -> str:
+    return " ".join(words(normalise(text.removeprefix(header))))
 
 
 def repeated_header(texts: list[str]) -> str:

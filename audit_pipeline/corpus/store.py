@@ -144,12 +144,19 @@ def read_entry(entry: SourceSettings) -> list[pa.Table]:
         return list(read_docstrings(entry))
     blocks: list[pa.Table] = []
     others: set[str | None] = set()
+    seen: set[str] = set()
     for file in find_files(entry):
-        for block in read_file(entry, file):
+        for block in read_file(entry, file, seen):
             if entry.name != "*":
                 others.update(block["source"].unique().to_pylist())
                 block = block.filter(pc.fill_null(pc.equal(block["source"], entry.name), False))
             blocks.append(block)
+    for field in entry.columns if blocks else ():
+        if field not in seen:
+            raise AuditInputError(
+                f"source {entry.name!r}: no row of {entry.uri} has the column {entry.columns[field]!r}: "
+                f"correct columns: {{{field}: ...}}"
+            )
     if others and entry.name not in others:
         values = sorted(repr(display_source(value)) for value in others)
         more = ", ..." if len(values) > 5 else ""

@@ -143,6 +143,16 @@ def test_beir_files_are_read_through_a_column_mapping(tmp_path: Path) -> None:
     ]
 
 
+def test_a_mapped_column_may_lack_in_one_jsonl_file_but_not_in_all(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "1.jsonl", [{"chunk_id": "1", "text": "one"}])
+    entry = {"name": "s", "uri": str(tmp_path), "format": "jsonl", "columns": {"heading": "title"}}
+    entry["ingestion_date"] = DAY
+    with pytest.raises(AuditInputError, match=r"no row of .* has the column 'title': correct columns: \{heading"):
+        store_of(entry).scan()
+    write_jsonl(tmp_path / "2.jsonl", [{"chunk_id": "2", "text": "two", "title": "T"}])
+    assert store_of(entry).read_all().chunks["heading"].to_pylist() == [None, "T"]
+
+
 def test_one_bad_byte_costs_one_row(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(b'{"chunk_id": 1, "text": "good"}\n{"chunk_id": 2, "text": "b\xffd"}\n')
     (tmp_path / "a.csv").write_bytes(b'chunk_id,text\n3,"good, ""old""\nfriend"\n4,b\xffd\n')

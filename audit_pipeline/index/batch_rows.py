@@ -7,15 +7,21 @@ import pyarrow as pa
 
 from audit_pipeline import schemas
 from audit_pipeline.corpus.text import sha256_hex
-from audit_pipeline.index.connection import connect, open_table, sql_string
+from audit_pipeline.index.connection import connect, open_table, sql_string, table_names
 from audit_pipeline.index.vectors import to_matrix
 
 
 def read_batch(
     uri: str, table: str, batch: str, *, storage_options: dict[str, str] | None = None
 ) -> tuple[pa.Table, np.ndarray]:
-    """One batch of a managed table: its rows (schemas.CHUNKS) and the state of their vectors, (n,) uint8."""
-    opened = open_table(connect(uri, storage_options), table)
+    """One batch of a managed table: its rows (schemas.CHUNKS) and the state of their vectors, (n,) uint8.
+
+    Nothing where there is no table yet, as before the first row is written.
+    """
+    database = connect(uri, storage_options, create=True)
+    if table not in table_names(database):
+        return schemas.CHUNKS.empty_table(), np.empty(0, dtype=np.uint8)
+    opened = open_table(database, table)
     found = opened.search().where(f"batch = {sql_string(batch)}").select([*schemas.CHUNKS.names, "vector"]).to_arrow()
     vectors = found["vector"].combine_chunks()
     _, state = to_matrix(vectors, vectors.type.list_size)

@@ -223,3 +223,14 @@ def test_one_batch_of_a_managed_table_is_read_with_the_hash_of_the_text_as_it_st
         "b": hashlib.sha256(b"edited by hand").hexdigest(),
     }
     assert state.tolist() == [USABLE, USABLE]
+
+
+def test_a_batch_is_empty_where_no_row_was_ever_written_and_after_it_was_emptied(tmp_path: Path) -> None:
+    from audit_pipeline.index.managed import replace_batch
+
+    uri, batch = str(tmp_path / "m.lance"), "2026-01-02|a"
+    for _ in range(2):
+        rows, state = read_batch(uri, "chunks", batch)
+        assert (rows.num_rows, state.tolist()) == (0, [])
+        replace_batch(uri, "chunks", chunks(["a"]), unit_vectors(1), batch)
+        replace_batch(uri, "chunks", chunks([]), unit_vectors(0), batch)

@@ -284,6 +284,10 @@ def load_settings(path: Path) -> IndexAuditSettings:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise AuditInputError(f"{path}: the settings file cannot be read ({error.strerror}): check --config") from error
+    except UnicodeDecodeError as error:
+        raise AuditInputError(f"{path}: not UTF-8 text: save the settings file as UTF-8") from error
+    except ValueError as error:  # YAML makes dates of what looks like one, also where there is no such day
+        raise AuditInputError(f"{path}: a date in it is none ({error}): correct it") from error
     except yaml.YAMLError as error:
         line = getattr(getattr(error, "problem_mark", None), "line", None)
         where = f" in line {line + 1}" if line is not None else ""

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from audit_pipeline.corpus.see_also import see_also_queries
+from audit_pipeline.corpus.see_also import SeeAlso
 from audit_pipeline.corpus.text import normalise
 from audit_pipeline.errors import AuditInputError
 
@@ -51,13 +51,11 @@ def read_labelled_queries(queries: Path, qrels: Path | None, chunks: pa.Table) -
     return _from_beir(queries, qrels, chunks) if qrels is not None else _from_jsonl(queries, chunks)
 
 
-def from_see_also(chunks: pa.Table) -> LabelledQueries:
+def from_see_also(found: SeeAlso) -> LabelledQueries:
     """The See Also descriptions of docstrings sources as queries; see ``see_also_queries``. Each has one answer."""
-    found = see_also_queries(chunks)
-    invalid = {"unresolved_name": found.unresolved, "ambiguous_name": found.ambiguous}
     texts = dict(zip(found.queries["query_id"].to_pylist(), found.queries["query"].to_pylist(), strict=True))
     answers = zip(found.queries["query_id"].to_pylist(), found.queries["chunk_id"].to_pylist(), strict=True)
-    return _assemble(texts, dict.fromkeys(answers, 1), Counter(invalid))
+    return _assemble(texts, dict.fromkeys(answers, 1), Counter())
 
 
 def _from_beir(queries: Path, qrels: Path, chunks: pa.Table) -> LabelledQueries:

@@ -55,10 +55,15 @@ class Pending:
 
 
 class VectorStore:
-    """Vectors under ``root``, one folder per encoder identity; safe with several processes."""
+    """Vectors under ``root``, one folder per encoder identity; safe with several processes.
+
+    ``texts_encoded`` and ``tokens_encoded`` count what this object has encoded so far.
+    """
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self.texts_encoded = 0
+        self.tokens_encoded = 0
 
     def folder_of(self, identity: EncoderIdentity) -> Path:
         """The folder of one encoder: a readable name and the hash of what decides its vectors."""
@@ -87,6 +92,8 @@ class VectorStore:
             self._describe(folder, identity)
             tokens = self._encode_blocks(encoder, prompt, texts, distinct, first, missing, vectors, folder, progress)
             self._tidy(folder, identity.dimension)
+            self.texts_encoded += new
+            self.tokens_encoded += tokens
         return Encoded(vectors[inverse.ravel()], new, tokens, len(distinct) - new)
 
     def pending(self, encoder: Encoder, prompt: str, texts: Texts) -> Pending:

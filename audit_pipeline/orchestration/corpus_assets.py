@@ -62,35 +62,35 @@ CORPUS_ASSETS = (
         "retrieval",
         ("pytorch",),
         "The encodings that the probes need, in the vector store.",
-        deps=("probe_plan",),
+        deps=("probe_plan", "role_fingerprint"),
     ),
     CorpusAsset(
         vectors.role_fingerprint,
         "retrieval",
         ("pytorch",),
         "Stored vectors against fresh encodings of their text: which prompt they were encoded with, or none known.",
-        deps=("probe_vectors",),
+        deps=("corpus_integrity",),
     ),
     CorpusAsset(
         retrieval.self_retrieval,
         "retrieval",
         ("lancedb",),
         "Each probe's own text as the query: as the application searches, and exactly.",
-        deps=("role_fingerprint",),
+        deps=("probe_vectors",),
     ),
     CorpusAsset(
         retrieval.held_out_retrieval,
         "retrieval",
         ("lancedb",),
         "One sentence of each probe as the query, the chunk without it as the answer, exactly in the whole haystack.",
-        deps=("role_fingerprint",),
+        deps=("probe_vectors",),
     ),
     CorpusAsset(
         retrieval.labelled_retrieval,
         "retrieval",
         ("lancedb",),
         "The team's judged queries: as the application searches, and exactly.",
-        deps=("role_fingerprint",),
+        deps=("probe_vectors",),
     ),
     CorpusAsset(
         retrieval.ann_recall,
@@ -180,7 +180,7 @@ def _corpus_asset(settings: IndexAuditSettings, spec: CorpusAsset) -> dg.AssetsD
         workspace = workspace_for(settings)
         metadata = stage_metadata(spec.stage(workspace))
         if spec.name == "audit_report":
-            metadata |= report_metadata(workspace.state.report)
+            metadata = report_metadata(workspace.state.report) | metadata
         return dg.MaterializeResult(metadata=metadata)
 
     return materialise

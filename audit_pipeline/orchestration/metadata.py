@@ -25,7 +25,7 @@ def stage_metadata(result: StageResult) -> dict[str, Any]:
         for figure in PLOTTED:
             measured = section.get(figure)
             if isinstance(measured, dict) and measured.get("value") is not None:
-                metadata[figure] = float(measured["value"])
+                metadata[figure] = round(float(measured["value"]), 4)
                 metadata[f"{figure} n"] = int(measured["n"])
     if result.findings:
         metadata["findings"] = findings_table(result)

@@ -65,6 +65,7 @@ def run_audit(settings: IndexAuditSettings, instance: dg.DagsterInstance) -> Out
             "batch %s of %s: %s (%s, %s rows)", number, len(changes), change.key, change.reason, f"{change.rows:,}"
         )
         execute(defs, ingest_job_name(settings), instance, partition_key=change.key)
+    workspace.release_store()
     LOGGER.info("auditing %s", settings.name)
     execute(defs, audit_job_name(settings), instance)
     if not settings.index.managed:

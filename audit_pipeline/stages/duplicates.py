@@ -33,11 +33,13 @@ def minhash_pairs(workspace: Workspace) -> StageResult:
     """Pairs of equal and of copied text."""
     snapshot = pinned_snapshot(workspace)
     settings = workspace.settings.duplicates
-    if workspace.settings.index.managed:
-        return lanes.exact_and_minhash(snapshot, signatures(workspace), settings, workspace.progress)
-    made = compute_signatures(snapshot.rows, settings, workspace.progress)
+    self_checks = check_lanes(snapshot, settings)
+    managed = workspace.settings.index.managed
+    made = signatures(workspace) if managed else compute_signatures(snapshot.rows, settings, workspace.progress)
     result = lanes.exact_and_minhash(snapshot, made, settings, workspace.progress)
-    result.tables["signatures"] = made
+    result.summary["self_checks"] = self_checks
+    if not managed:
+        result.tables["signatures"] = made
     return result
 
 
@@ -81,9 +83,8 @@ def threshold_sweep(workspace: Workspace) -> StageResult:
 def duplicate_clusters(workspace: Workspace) -> StageResult:
     """Connected components of the pairs that pass the recommended threshold."""
     recommended = workspace.summary("threshold_sweep")["recommended"]
-    snapshot = pinned_snapshot(workspace)
-    result = stages.duplicate_clusters(
-        snapshot,
+    return stages.duplicate_clusters(
+        pinned_snapshot(workspace),
         signatures(workspace),
         workspace.table("neighbour_pairs", "candidate_pairs"),
         recommended["threshold"],
@@ -91,5 +92,3 @@ def duplicate_clusters(workspace: Workspace) -> StageResult:
         roles_of_batches(workspace),
         provisional=recommended["provisional"],
     )
-    result.summary["self_checks"] = check_lanes(snapshot, workspace.settings.duplicates)
-    return result

@@ -108,19 +108,32 @@ def as_chunks(rows: pa.Table) -> pa.Table:
 def corpus_integrity(workspace: Workspace) -> StageResult:
     """All rows of the table against the source store: ids, texts, vectors, norms, index coverage."""
     from audit_pipeline.index.integrity import check_corpus
+    from audit_pipeline.retrieval.self_checks import retrieval_self_checks
 
     settings = workspace.settings
+    snapshot = pinned_snapshot(workspace)
+    # First of all stages that measure: figures from a broken instrument must not even be computed.
+    self_checks = retrieval_self_checks(snapshot)
     encoder = workspace.encoder
-    return check_corpus(
-        pinned_snapshot(workspace),
-        workspace.population() if workspace.has_store else None,
+    population = workspace.population()
+    result = check_corpus(
+        snapshot,
+        population if workspace.has_store else None,
         workspace.rejected() if workspace.has_store else None,
         encoder.max_tokens if encoder else None,
         settings,
+        lengths=None if workspace.has_store else population.select(["chunk_id", "batch", "n_tokens"]),
     )
+    result.summary["self_checks"] = self_checks
+    return result
 
 
 def observed_batches(workspace: Workspace) -> dict[str, int]:
     """Rows of the table by batch key."""
     counts = pc.value_counts(pinned_snapshot(workspace).rows["batch"])
     return dict(zip(counts.field("values").to_pylist(), counts.field("counts").to_pylist(), strict=True))
+
+
+def can_probe(workspace: Workspace, snapshot: TableSnapshot) -> bool:
+    """Whether there is an encoder whose vectors have the table's dimension."""
+    return workspace.encoder is not None and workspace.encoder.dimension == snapshot.info.dimension

@@ -79,7 +79,7 @@ def ingest_passage_vectors(workspace: Workspace, key: str) -> dict[str, int]:
     settings = workspace.settings.encoder
     texts = embedded(workspace, pending_chunks(workspace, key))
     encoded = workspace.encode(settings.passage_prompt, texts)
-    workspace.count_encoded(encoded)
+    workspace.count_cached(encoded)
     assert workspace.encoder is not None  # encode has refused kind none
     write_json(
         pending_folder(workspace, key) / "provenance.json",

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from audit_pipeline.corpus.labelled_queries import LabelledQueries, from_see_also, read_labelled_queries
 from audit_pipeline.corpus.sampling import STRATIFIED, plan_probes, stratify
+from audit_pipeline.corpus.see_also import see_also_queries
 from audit_pipeline.corpus.sentences import hold_out
 from audit_pipeline.results import StageResult
-from audit_pipeline.stages.texts import embedded
+from audit_pipeline.stages.held_out import bodies, held_out_plan
+from audit_pipeline.stages.index import can_probe, pinned_snapshot
+from audit_pipeline.stages.texts import chunks_of, embedded
 from audit_pipeline.stages.workspace import Workspace, corpus_stage
 
 
@@ -29,27 +33,35 @@ def probe_plan(workspace: Workspace) -> StageResult:
     chunks = chunks_of(population, plan["chunk_id"])
     documents = population.filter(pc.is_in(population["doc_id"], value_set=pc.unique(chunks["doc_id"]).drop_null()))
     held = hold_out(chunks, documents, sample.held_out, sample.min_sentences, sample.min_words, sample.seed)
-    labels = labelled_queries(workspace, population)
+    labels, see_also = labelled_queries(workspace, population)
     tables = {"probe_plan": plan, "held_out_plan": held}
-    summary = {"probes": len(plan), "eligible_for_held_out": int(pc.sum(held["eligible"]).as_py() or 0)}
+    summary: dict[str, Any] = {"probes": len(plan), "eligible_for_held_out": int(pc.sum(held["eligible"]).as_py() or 0)}
     if labels is not None:
         tables |= {"labelled_queries": labels.queries, "judgements": labels.qrels}
-        summary |= {"labelled_queries": len(labels.queries), "labels_invalid": labels.invalid}
+        summary |= {"labelled_queries": len(labels.queries), "labels_invalid": labels.invalid, "see_also": see_also}
     return StageResult(tables, summary)
 
 
-def chunks_of(population: pa.Table, chunk_ids: pa.ChunkedArray) -> pa.Table:
-    """The population's rows of these ids, in their order; an id that stands twice gives its first row."""
-    return population.take(pc.index_in(chunk_ids, value_set=population["chunk_id"].combine_chunks()))
-
-
-def labelled_queries(workspace: Workspace, population: pa.Table) -> LabelledQueries | None:
-    """The team's judged queries, or those that the docstrings hold; None without any."""
+def labelled_queries(
+    workspace: Workspace, population: pa.Table
+) -> tuple[LabelledQueries | None, dict[str, int] | None]:
+    """The team's judged queries, or those of the docstrings with what became of their names; None without any."""
     labels = workspace.settings.labels
     if labels.queries:
         qrels = Path(labels.qrels) if labels.qrels else None
-        return read_labelled_queries(Path(labels.queries), qrels, population)
-    return from_see_also(population) if labels.see_also else None
+        return read_labelled_queries(Path(labels.queries), qrels, population), None
+    if not labels.see_also:
+        return None, None
+    found = see_also_queries(population)
+    counts = {
+        "found": found.found,
+        "unresolved": found.unresolved,
+        "ambiguous": found.ambiguous,
+        "repeated": found.repeated,
+        "equal_to_first_line": found.equal_to_first_line,
+    }
+    # Names of things outside the corpus are no broken labels, so they are counted apart from labels_invalid.
+    return from_see_also(found), counts
 
 
 def planned_labels(workspace: Workspace) -> LabelledQueries | None:
@@ -58,7 +70,9 @@ def planned_labels(workspace: Workspace) -> LabelledQueries | None:
     if "labelled_queries" not in summary:
         return None
     return LabelledQueries(
-        workspace.table("probe_plan", "labelled_queries"), workspace.table("probe_plan", "judgements"), summary["labels_invalid"]
+        workspace.table("probe_plan", "labelled_queries"),
+        workspace.table("probe_plan", "judgements"),
+        summary["labels_invalid"],
     )
 
 
@@ -66,26 +80,20 @@ def planned_labels(workspace: Workspace) -> LabelledQueries | None:
 def probe_vectors(workspace: Workspace) -> StageResult:
     """Encodes what the probes need; the vectors lie in the vector store, the counts are the result."""
     before = workspace.totals
-    if workspace.encoder is not None:
-        settings = workspace.settings.encoder
+    snapshot = pinned_snapshot(workspace)
+    if can_probe(workspace, snapshot):
+        prompt = workspace.settings.encoder.query_prompt
         plan = workspace.table("probe_plan", "probe_plan")
-        held = workspace.table("probe_plan", "held_out_plan")
+        held = held_out_plan(workspace)
         eligible = held.filter(held["eligible"])
         labels = planned_labels(workspace)
         wanted: list[tuple[str, pa.Array | pa.ChunkedArray]] = [
-            (settings.query_prompt, embedded(workspace, chunks_of(workspace.population(), plan["chunk_id"]))),
-            (settings.query_prompt, eligible["held"]),
-            (settings.passage_prompt, bodies(workspace, eligible)),
+            (prompt, embedded(workspace, chunks_of(workspace.population(), plan["chunk_id"]))),
+            (prompt, eligible["held"]),
+            *((arm, texts) for _, arm, texts in bodies(workspace, eligible)),
         ]
         if labels is not None:
-            wanted.append((settings.query_prompt, labels.queries["text"]))
-        for prompt, strings in wanted:
-            workspace.count_encoded(workspace.encode(prompt, strings))
+            wanted.append((prompt, labels.queries["text"]))
+        for role, strings in wanted:
+            workspace.count_cached(workspace.encode(role, strings))
     return StageResult(summary={name: count - before[name] for name, count in workspace.totals.items()})
-
-
-def bodies(workspace: Workspace, eligible: pa.Table) -> pa.Array:
-    """The embedded text of each held-out chunk without its sentence: the same template over the same row."""
-    chunks = chunks_of(workspace.population(), eligible["chunk_id"])
-    column = chunks.schema.get_field_index("text")
-    return embedded(workspace, chunks.set_column(column, "text", eligible["body"]))

@@ -16,6 +16,7 @@ from audit_pipeline.report.audit_json import build_audit
 from audit_pipeline.report.excerpts import wanted_chunk_ids
 from audit_pipeline.report.publish import publish
 from audit_pipeline.results import StageResult
+from audit_pipeline.retrieval.diagnosis import merge_misses
 from audit_pipeline.stages.workspace import Workspace, corpus_stage
 
 STAGES = (
@@ -61,9 +62,10 @@ def audit_report(workspace: Workspace) -> StageResult:
         settings=workspace.settings,
     )
     population = workspace.population()
-    wanted = pa.array(wanted_chunk_ids(audit), pa.string())
+    tables = published_tables(workspace)
+    wanted = pa.array(wanted_chunk_ids(audit, tables["duplicate_clusters"]), pa.string())
     excerpts = population.filter(pc.is_in(population["chunk_id"], value_set=wanted)).select(["chunk_id", "text"])
-    publish(workspace.state.report, audit, published_tables(workspace), excerpts, workspace.settings.report)
+    publish(workspace.state.report, audit, tables, excerpts, workspace.settings.report)
     return StageResult(summary=headline(audit), findings=findings)
 
 
@@ -72,13 +74,16 @@ def audit_parts(workspace: Workspace) -> dict[str, Any]:
     summaries = {stage: dict(workspace.summary(stage)) for stage in STAGES}
     verdict = summaries["retrieval_verdict"]
     causes: dict[str, dict[str, int]] = {}
-    misses: list[dict[str, Any]] = []
+    misses: list[list[dict[str, Any]]] = []
     sections: dict[str, dict[str, Any]] = {}
     for run, stage, section in RUNS:
         summary = summaries[stage]
         causes[run] = summary.pop("causes", {})
-        misses += summary.pop("misses", [])
+        misses.append(summary.pop("misses", []))
         sections[section] = summary | verdict.get(section, {}) if summary else {}
+    see_also = summaries["probe_plan"].get("see_also")
+    if see_also and sections["labelled"]:
+        sections["labelled"]["see_also"] = see_also
     duplicates: dict[str, Any] = {}
     for stage in ("minhash_pairs", "neighbour_pairs", "similarity_floor", "threshold_sweep", "duplicate_clusters"):
         duplicates |= summaries[stage]
@@ -97,11 +102,11 @@ def audit_parts(workspace: Workspace) -> dict[str, Any]:
         "observed": None,
         "ann_recall": summaries["ann_recall"],
         "causes": causes,
-        "misses": misses,
+        "misses": merge_misses(*misses),
         "roles": summaries["role_fingerprint"]["roles"],
         "duplicates": duplicates,
         "verdict": verdict["verdict"],
-        "self_checks": [*verdict["self_checks"], *summaries["duplicate_clusters"].pop("self_checks", [])],
+        "self_checks": [*summaries["corpus_integrity"]["self_checks"], *duplicates.pop("self_checks")],
         "encoded": workspace.totals,
     }
 

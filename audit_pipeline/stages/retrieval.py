@@ -11,12 +11,12 @@ from audit_pipeline.results import StageResult
 from audit_pipeline.retrieval.ann_recall import run_ann_recall
 from audit_pipeline.retrieval.held_out import run_held_out
 from audit_pipeline.retrieval.labelled import run_labelled
-from audit_pipeline.retrieval.self_checks import retrieval_self_checks
 from audit_pipeline.retrieval.self_retrieval import run_self_retrieval
 from audit_pipeline.retrieval.verdict import run_verdict
-from audit_pipeline.stages.index import pinned_snapshot
-from audit_pipeline.stages.probes import bodies, chunks_of, planned_labels
-from audit_pipeline.stages.texts import embedded
+from audit_pipeline.stages.held_out import body_vectors, held_out_plan
+from audit_pipeline.stages.index import can_probe, pinned_snapshot
+from audit_pipeline.stages.probes import planned_labels
+from audit_pipeline.stages.texts import chunks_of, embedded
 from audit_pipeline.stages.workspace import Workspace, corpus_stage
 
 if TYPE_CHECKING:
@@ -46,12 +46,11 @@ def held_out_retrieval(workspace: Workspace) -> StageResult:
     """One sentence of each probe as the query, the rest of it as the answer."""
     snapshot = pinned_snapshot(workspace)
     plan = encodable(workspace, snapshot, workspace.table("probe_plan", "probe_plan"))
-    held = encodable(workspace, snapshot, workspace.table("probe_plan", "held_out_plan"))
+    held = encodable(workspace, snapshot, held_out_plan(workspace))
     eligible = held.filter(held["eligible"])
-    settings = workspace.settings.encoder
     dimension = snapshot.info.dimension
-    sentences = workspace.encoded(settings.query_prompt, eligible["held"], dimension)
-    rests = workspace.encoded(settings.passage_prompt, bodies(workspace, eligible), dimension)
+    sentences = workspace.encoded(workspace.settings.encoder.query_prompt, eligible["held"], dimension)
+    rests = body_vectors(workspace, eligible, dimension)
     return run_held_out(snapshot, plan, held, sentences, rests, workspace.settings, workspace.progress)
 
 
@@ -80,7 +79,7 @@ def labelled_retrieval(workspace: Workspace) -> StageResult:
 def ann_recall(workspace: Workspace) -> StageResult:
     """The application's search against the exact answer, for held-out sentences and labelled queries."""
     snapshot = pinned_snapshot(workspace)
-    held = encodable(workspace, snapshot, workspace.table("probe_plan", "held_out_plan"))
+    held = encodable(workspace, snapshot, held_out_plan(workspace))
     eligible = held.filter(held["eligible"])
     labels = planned_labels(workspace) if can_probe(workspace, snapshot) else None
     prompt, dimension = workspace.settings.encoder.query_prompt, snapshot.info.dimension
@@ -110,7 +109,7 @@ BEFORE_THE_VERDICT = (
 def retrieval_verdict(workspace: Workspace) -> StageResult:
     """Strata, anomalies and the reading."""
     findings = [finding for stage in BEFORE_THE_VERDICT for finding in workspace.findings(stage)]
-    result = run_verdict(
+    return run_verdict(
         workspace.settings,
         workspace.population(),
         workspace.result("self_retrieval"),
@@ -119,15 +118,8 @@ def retrieval_verdict(workspace: Workspace) -> StageResult:
         findings,
         own_prompts=workspace.encoder.own_prompts if workspace.encoder else None,
     )
-    result.summary["self_checks"] = retrieval_self_checks(pinned_snapshot(workspace))
-    return result
 
 
 def encodable(workspace: Workspace, snapshot: TableSnapshot, table: pa.Table) -> pa.Table:
     """The table, or none of its rows where no query can be encoded for this index: what cannot be is not measured."""
     return table if can_probe(workspace, snapshot) else table.slice(0, 0)
-
-
-def can_probe(workspace: Workspace, snapshot: TableSnapshot) -> bool:
-    """Whether there is an encoder whose vectors have the table's dimension."""
-    return workspace.encoder is not None and workspace.encoder.dimension == snapshot.info.dimension

@@ -27,3 +27,8 @@ def with_tokens(workspace: Workspace, chunks: pa.Table) -> pa.Table:
     tokens = encoder.count_tokens(texts)
     column = schemas.CHUNKS.get_field_index("n_tokens")
     return chunks.set_column(column, schemas.CHUNKS.field("n_tokens"), pa.array(tokens, pa.int32()))
+
+
+def chunks_of(population: pa.Table, chunk_ids: pa.ChunkedArray) -> pa.Table:
+    """The population's rows of these ids, in their order; an id that stands twice gives its first row."""
+    return population.take(pc.index_in(chunk_ids, value_set=population["chunk_id"].combine_chunks()))

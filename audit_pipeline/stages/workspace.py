@@ -18,6 +18,7 @@ import pyarrow as pa
 from audit_pipeline import schemas
 from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.corpus.store import SourceStore, StoreScan
+from audit_pipeline.duplicates.signatures import scheme_of_settings
 from audit_pipeline.encoder.vector_store import Encoded, VectorStore
 from audit_pipeline.errors import AuditInputError
 from audit_pipeline.findings import Finding
@@ -59,7 +60,7 @@ class Workspace:
         self.state = StateFolder(root, settings.name)
         self.today = today or dt.datetime.now(dt.UTC).date()
         self.progress = progress
-        self.totals = {"texts": 0, "tokens": 0, "from_cache": 0}
+        self._from_cache = 0
         self.snapshots: dict[int, TableSnapshot] = {}
         self._scan: StoreScan | None = None
 
@@ -93,12 +94,17 @@ class Workspace:
             raise AuditInputError(f"{self.settings.name}: encoder.kind is none: nothing can be encoded")
         return self.vectors.get_or_encode(self.encoder, prompt, texts, self.progress)
 
-    def count_encoded(self, encoded: Encoded) -> None:
-        """Add to what this process has encoded for the audit; each text is counted by the stage that needs it first."""
-        self.totals = {
-            "texts": self.totals["texts"] + encoded.encoded,
-            "tokens": self.totals["tokens"] + encoded.tokens,
-            "from_cache": self.totals["from_cache"] + encoded.from_cache,
+    def count_cached(self, encoded: Encoded) -> None:
+        """Add to the texts that were found in the vector store; called by the stage that needs a text first."""
+        self._from_cache += encoded.from_cache
+
+    @property
+    def totals(self) -> dict[str, int]:
+        """Texts and tokens that this process has encoded for the audit, and texts that it found encoded."""
+        return {
+            "texts": self.vectors.texts_encoded,
+            "tokens": self.vectors.tokens_encoded,
+            "from_cache": self._from_cache,
         }
 
     def encoded(self, prompt: str, texts: pa.Array | pa.ChunkedArray, dimension: int) -> np.ndarray:
@@ -106,6 +112,11 @@ class Workspace:
         if not len(texts):
             return np.empty((0, dimension), dtype=np.float32)
         return self.encode(prompt, texts).vectors
+
+    def release_store(self) -> None:
+        """Let go of the source store's rows in memory: the corpus-wide stages read the batches' files."""
+        self.__dict__.pop("store", None)
+        self._scan = None
 
     def scan(self, *, fresh: bool = False) -> StoreScan:
         """The batches that the source store holds now; read once per process unless ``fresh``."""
@@ -120,7 +131,7 @@ class Workspace:
         deciding = {
             "encoder": self.settings.encoder.model_dump(mode="json", exclude={"batch_size", "query_prompt"}),
             "index": {"uri": self.index_uri, "table": index.table, "embed_text": index.embed_text},
-            "signatures": {"shingle_words": duplicates.shingle_words, "permutations": duplicates.permutations},
+            "signatures": asdict(scheme_of_settings(duplicates)),
             "seed": self.settings.sample.seed,
         }
         return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()[:16]

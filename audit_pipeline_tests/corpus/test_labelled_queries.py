@@ -5,6 +5,7 @@ import pyarrow as pa
 import pytest
 
 from audit_pipeline.corpus.labelled_queries import from_see_also, read_labelled_queries
+from audit_pipeline.corpus.see_also import see_also_queries
 from audit_pipeline.errors import AuditInputError
 
 CHUNKS = pa.table(
@@ -81,7 +82,9 @@ def test_see_also_descriptions_become_queries_with_one_answer() -> None:
             "text": ["F.\n\nSee Also\n--------\ng : Do the other thing.\nh : Not in here.\n", "G."],
         }
     )
-    labels = from_see_also(rows)
+    found = see_also_queries(rows)
+    labels = from_see_also(found)
     assert labels.qrels.to_pylist() == [{"query_id": "see_also:s:m.g#1", "chunk_id": "s:m.g", "relevance": 1}]
     assert labels.queries["text"].to_pylist() == ["Do the other thing."]
-    assert labels.invalid == {"unresolved_name": 1}
+    assert labels.invalid == {}
+    assert found.unresolved == 1

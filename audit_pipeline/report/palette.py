@@ -1,5 +1,7 @@
-"""Colours of charts and page in light and dark. Every pair reaches 4.5:1 against its ground, and none carries meaning
-alone: shape, position or a word always says the same."""
+"""Colours of charts and page in light and dark, readable on their ground. No shape and no word is chosen here.
+
+Every pair reaches a contrast of 4.5:1, and none carries meaning alone: shape, position or a word says the same.
+"""
 
 from __future__ import annotations
 

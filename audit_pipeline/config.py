@@ -354,7 +354,9 @@ def _did_you_mean(word: str, known: tuple[str, ...] | list[str]) -> str:
 
 def _first_error(error: ValidationError) -> str:
     """One sentence for the first problem: the field's path, what is wrong, what to do."""
-    first = error.errors()[0]
+    errors = error.errors()
+    # A field that is missing may only be misspelt, so what is unknown is told first.
+    first = next((one for one in errors if one["type"] == "extra_forbidden"), errors[0])
     path = ".".join(str(part) for part in first["loc"])
     more = f" ({error.error_count() - 1} more)" if error.error_count() > 1 else ""
     if first["type"] == "extra_forbidden":

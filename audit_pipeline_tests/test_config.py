@@ -72,6 +72,11 @@ MISTAKES = [
         GOOD + "  zzz: 1\n",
         "zzz: unknown field; remove it or use one of name, start_date,",
     ),
+    (
+        "a required field misspelt is told as such, and not as missing",
+        NAME + SOURCES + "  encodr: {model: some-model}\n",
+        "encodr: unknown field (did you mean 'encoder'?); remove it or use one of name, start_date,",
+    ),
     ("missing name", SOURCES + ENCODER, "name: this field is required: add it"),
     ("missing encoder", NAME + SOURCES, "encoder: this field is required: add it"),
     (

@@ -7,7 +7,6 @@ from pathlib import Path
 import yaml
 
 from audit_pipeline.config import COMPONENT_TYPE, IndexAuditSettings, load_settings
-from audit_pipeline.errors import AuditInputError
 from audit_pipeline.orchestration.naming import refuse_collisions
 
 DEFS_FOLDER = Path(__file__).parents[1] / "defs"
@@ -23,6 +22,6 @@ def configured_indexes(folder: Path = DEFS_FOLDER) -> list[tuple[str, IndexAudit
 def _is_index_audit(path: Path) -> bool:
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
-        raise AuditInputError(f"{path}: not valid YAML: correct the syntax there") from error
+    except (yaml.YAMLError, ValueError):
+        return True  # load_settings tells what is wrong with the file
     return isinstance(document, dict) and document.get("type") == COMPONENT_TYPE

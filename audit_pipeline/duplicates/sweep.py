@@ -78,7 +78,9 @@ def sweep_table(
     resampled = None
     if judged.duplicates and judged.others:
         resampled = resample(judged.labels.a, judged.labels.b, judged.cosine, duplicate, judged.candidate, cuts)
-    weights = queue_weights(judged.labels.band, candidates.cosine)
+    # Equal texts need no reading, so they are no part of the queue that the labels were drawn from.
+    copies = candidates.same_text[candidates.a] == candidates.same_text[candidates.b]
+    weights = queue_weights(judged.labels.band, candidates.cosine[~copies])
     chunks, size = candidates.chunks, len(candidates.a)
     rows: list[dict[str, object]] = []
     for number, (threshold, cut) in enumerate(zip(thresholds, cuts, strict=True)):
@@ -123,24 +125,24 @@ def sweep_table(
 
 
 def queue_weights(bands: list[str | None], candidate_cosine: np.ndarray) -> np.ndarray | None:
-    """Candidates per labelled pair in each pair's score band, (n,); None unless every pair has a band "low-high".
+    """Candidates per labelled pair in each pair's score band, (n,); None where no pair has a band "low-high".
 
-    Labels are drawn band by band at different rates; the weight undoes the rate. A band holds low <= cosine < high, and
-    1 where its high end reaches 1.
+    Labels are drawn band by band at different rates; the weight undoes the rate. A pair without a band was not drawn
+    by band (it was sought out by name or at random) and says nothing about the share in the queue: its weight is 0. A
+    band holds low <= cosine < high, and 1 where its high end reaches 1.
     """
-    limits = []
-    for band in bands:
-        match = _BAND.match(band or "")
-        if match is None:
-            return None
-        limits.append((float(match[1]), float(match[2])))
+    matches = [_BAND.match(band or "") for band in bands]
+    drawn = np.array([match is not None for match in matches], dtype=bool)
+    limits = [(float(match[1]), float(match[2])) for match in matches if match is not None]
     if not limits:
         return None
     distinct, place, labelled = np.unique(np.array(limits), axis=0, return_inverse=True, return_counts=True)
     known = np.sort(candidate_cosine[~np.isnan(candidate_cosine)])
     high = np.where(distinct[:, 1] >= 1.0, np.inf, distinct[:, 1])
     population = np.searchsorted(known, high) - np.searchsorted(known, distinct[:, 0])
-    return (population / labelled)[place.reshape(-1)]
+    weights = np.zeros(len(bands))
+    weights[drawn] = (population / labelled)[place.reshape(-1)]
+    return weights
 
 
 def _queue_precision(weights: np.ndarray | None, passes: np.ndarray, duplicate: np.ndarray) -> float | None:

@@ -46,6 +46,8 @@ def vector_index(workspace: Workspace) -> StageResult:
     if not settings.managed:
         tables = population_as_it_stands(workspace, snapshot)
         store_rows = len(tables["population"]) if workspace.settings.sources else None
+    # Kept for the stages after this one: reading the vectors again would take as long as reading them once.
+    workspace.opened = snapshot
     info = asdict(snapshot.info)
     return StageResult(
         tables, {"index": info, "version": snapshot.info.version, "built": built, "store_rows": store_rows}
@@ -77,7 +79,8 @@ def pinned_snapshot(workspace: Workspace) -> TableSnapshot:
 
     version = int(workspace.summary("vector_index")["version"])
     if version not in workspace.snapshots:
-        snapshot = open_table(workspace, version)
+        opened, workspace.opened = workspace.opened, None
+        snapshot = opened if opened and opened.info.version == version else open_table(workspace, version)
         if workspace.has_store:
             snapshot = adopt_store_cells(snapshot, workspace.population())
         workspace.snapshots = {version: snapshot}

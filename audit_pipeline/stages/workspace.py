@@ -61,6 +61,7 @@ class Workspace:
         self.today = today or dt.datetime.now(dt.UTC).date()
         self.progress = progress
         self._from_cache = 0
+        self.opened: TableSnapshot | None = None
         self.snapshots: dict[int, TableSnapshot] = {}
         self._scan: StoreScan | None = None
 

@@ -229,7 +229,8 @@ def test_precision_of_the_queue_undoes_the_sampling_rate_of_the_bands():
     candidates = np.array([0.91] * 10 + [0.97] * 2)
     weights = queue_weights(["0.90-0.95", "0.90-0.95", "0.95-1.00", "0.95-1.00"], candidates)
     assert weights.tolist() == [5, 5, 1, 1]
-    assert queue_weights(["0.90-0.95", None], candidates) is None
+    assert queue_weights(["0.90-0.95", None], candidates).tolist()[1] == 0
+    assert queue_weights([None, ""], candidates) is None
     assert queue_weights([], candidates) is None
 
 

@@ -130,8 +130,10 @@ class Workspace:
         """Hash of the settings that decide what a batch's files and rows look like."""
         index, duplicates = self.settings.index, self.settings.duplicates
         deciding = {
-            "encoder": self.settings.encoder.model_dump(mode="json", exclude={"batch_size", "query_prompt"}),
-            "index": {"uri": self.index_uri, "table": index.table, "embed_text": index.embed_text},
+            "encoder": self.settings.encoder.model_dump(
+                mode="json", exclude={"batch_size", "query_prompt"}, exclude_defaults=True
+            ),
+            "index": {"uri": self.settings.index.uri, "table": index.table, "embed_text": index.embed_text},
             "signatures": asdict(scheme_of_settings(duplicates)),
             "seed": self.settings.sample.seed,
         }

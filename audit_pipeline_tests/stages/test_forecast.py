@@ -1,0 +1,70 @@
+"""What a dry run says a run would cost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from audit_pipeline.encoder.models import Encoder
+from audit_pipeline.stages.forecast import Forecast, forecast
+from audit_pipeline.stages.ingest import changed_batches
+from audit_pipeline.stages.workspace import Workspace
+from audit_pipeline_tests.stages.builders import workspace, write_rows
+
+ROWS = [
+    ("a1", "a", "2026-01-02", "The harbour is closed in winter."),
+    ("a2", "a", "2026-01-02", "The harbour is closed in winter."),
+    ("a3", "a", "2026-01-02", "Bread is baked before dawn."),
+    ("a4", "a", "2026-01-05", "A kite needs a steady wind."),
+]
+
+
+def forecast_of(work: Workspace) -> Forecast:
+    return forecast(work, changed_batches(work))
+
+
+def test_texts_are_counted_once_and_only_where_the_vector_store_lacks_them(tmp_path: Path, encoder: Encoder) -> None:
+    write_rows(tmp_path, ROWS)
+    work = workspace(tmp_path)
+    harbour, bread, kite = encoder.count_tokens(pa.array([text for *_, text in ROWS[1:]])).tolist()
+    before = forecast_of(work)
+    assert (before.batches, before.rows, before.texts, before.tokens) == (2, 4, 3, harbour + bread + kite)
+    assert before.probe_texts == 3 * 4  # a census: each row as a query, a sentence and a body at most
+    assert before.minutes is not None
+    work.vectors.get_or_encode(encoder, "", [ROWS[2][3]])
+    after = forecast_of(work)
+    assert (after.texts, after.tokens) == (2, harbour + kite)
+
+
+def test_the_text_of_two_batches_is_encoded_once_and_counted_once(tmp_path: Path, encoder: Encoder) -> None:
+    same = ROWS[0][3]
+    write_rows(tmp_path, [("a1", "a", "2026-01-02", same), ("b1", "b", "2026-01-05", same)])
+    assert forecast_of(workspace(tmp_path)).texts == 1
+
+
+def test_a_run_with_nothing_to_bring_up_to_date_costs_no_passages(tmp_path: Path) -> None:
+    write_rows(tmp_path, ROWS)
+    found = forecast(workspace(tmp_path), [])
+    assert (found.batches, found.rows, found.texts, found.tokens, found.minutes) == (0, 0, 0, 0, None)
+
+
+def test_probes_are_at_most_those_of_the_settings(tmp_path: Path) -> None:
+    write_rows(tmp_path, ROWS)
+    assert forecast(workspace(tmp_path, sample={"total": 2}), []).probe_texts == 3 * 2
+
+
+def test_an_index_as_it_stands_without_an_encoder_costs_no_encoding(tmp_path: Path) -> None:
+    stands = {"uri": "lance", "table": "docs", "managed": False}
+    work = workspace(tmp_path, sources=[], encoder={"kind": "none"}, index=stands)
+    found = forecast(work, [])
+    assert (found.texts, found.tokens, found.probe_texts, found.minutes) == (0, 0, 0, None)
+
+
+@pytest.mark.parametrize(("minutes", "said"), [(None, "no encoding"), (12.34, "about 12.3 minutes of encoding")])
+def test_the_line_says_rows_texts_tokens_and_minutes(minutes: float | None, said: str) -> None:
+    assert Forecast(3, 1200, 1100, 45678, 900, minutes).as_text("handbook") == (
+        "handbook: 3 batches to bring up to date (1,200 rows); 1,100 passages to encode (45,678 tokens), "
+        f"at most 900 texts for the probes; {said}"
+    )

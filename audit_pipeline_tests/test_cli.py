@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import dagster as dg
 import lancedb
 import numpy as np
 import pyarrow as pa
@@ -22,7 +23,7 @@ from audit_pipeline.encoder.models import Encoder
 from audit_pipeline.errors import SelfCheckError
 from audit_pipeline.orchestration import workspaces
 from audit_pipeline.stages import duplicates
-from audit_pipeline_tests.small_audit import NAME, ROWS, SmallAudit, cli_command, cli_environment, rows_of_corpus
+from audit_pipeline_tests.small_audit import CELLS, NAME, ROWS, SmallAudit, cli_command, cli_environment, rows_of_corpus
 
 STANDS = """\
 type: audit_pipeline.IndexAudit
@@ -302,6 +303,9 @@ def test_an_index_as_it_stands_is_audited_and_not_touched(
     assert audit["index"]["version"] == version
     assert (audit["index"]["rows"], audit["corpus"]) == (ROWS, {"chunks": ROWS, "batches": 4, "sources": 2})
     assert audit["duplicates"]["exact"] == {"groups": 1, "redundant_rows": 1, "implied_pairs": 1}
+    with dg.DagsterInstance.get() as instance:  # in the state folder, which the command made the Dagster home
+        for asset in ("index_rows", "batch_integrity"):
+            assert instance.get_materialized_partitions(dg.AssetKey(["foreign", asset])) == set(CELLS)
     own = audit["self_retrieval"]
     if kind == MODEL:
         assert (own["n"], own["haystack"]) == (ROWS, ROWS)

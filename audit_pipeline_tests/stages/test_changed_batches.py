@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
+import lancedb
 import pytest
 
 from audit_pipeline.stages.ingest import EMPTY, BatchChange, changed_batches, generation_of
-from audit_pipeline.stages.workspace import BatchManifest
-from audit_pipeline_tests.stages.builders import workspace, write_rows
+from audit_pipeline.stages.workspace import BatchManifest, Workspace
+from audit_pipeline_tests.stages.builders import TODAY, workspace, write_rows
 
 ROWS = [
     ("a1", "a", "2026-01-02", "one"),
@@ -21,8 +23,9 @@ KEYS = {"2026-01-02|a": 2, "2026-01-05|a": 1, "2026-01-02|b": 1}
 
 
 def ingested(folder: Path, **attributes: Any) -> None:
-    """Leave the manifests that a finished ingest of all batches leaves."""
+    """Leave the manifests that a finished ingest of all batches leaves, and a table (of which no row is asked here)."""
     work = workspace(folder, **attributes)
+    lancedb.connect(work.index_uri).create_table(work.settings.index.table, [{"chunk_id": "a1"}])
     for key, info in work.scan().batches.items():
         work.write_manifest(
             BatchManifest(
@@ -124,3 +127,19 @@ def test_settings_that_decide_neither_leave_every_batch_as_it_is(tmp_path: Path,
     write_rows(tmp_path, ROWS)
     ingested(tmp_path)
     assert changes(tmp_path, **harmless) == []
+
+
+def test_a_state_folder_that_was_moved_is_as_up_to_date_as_before(tmp_path: Path) -> None:
+    write_rows(tmp_path, ROWS)
+    ingested(tmp_path)
+    shutil.move(tmp_path / "state", tmp_path / "moved")
+    moved = Workspace(workspace(tmp_path).settings, tmp_path / "moved", today=TODAY)
+    assert len(moved.manifests()) == len(KEYS)
+    assert changed_batches(moved) == []
+
+
+def test_where_the_table_itself_is_gone_every_batch_is_lost(tmp_path: Path) -> None:
+    write_rows(tmp_path, ROWS)
+    ingested(tmp_path)
+    shutil.rmtree(tmp_path / "state" / "index")
+    assert changes(tmp_path) == [(key, "lost", KEYS[key]) for key in sorted(KEYS)]

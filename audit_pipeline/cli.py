@@ -66,7 +66,9 @@ def run(
                 continue
             outcome = run_audit(settings, instance)
             report = root / "reports" / settings.name
-            typer.echo(json.dumps(outcome.audit, indent=1) if as_json else terminal_summary(outcome.audit, report))
+            typer.echo(
+                json.dumps(outcome.audit, indent=1) if as_json else terminal_summary(outcome.audit, report).rstrip()
+            )
             code = max(code, exit_code(outcome.audit))
     raise typer.Exit(code)
 

@@ -36,6 +36,13 @@ def table_names(database: Any) -> list[str]:
             return sorted(names)
 
 
+def holds_table(uri: str, name: str, storage_options: dict[str, str] | None = None) -> bool:
+    """Whether the database exists and has the table."""
+    if "://" not in uri and not Path(uri).is_dir():
+        return False
+    return name in table_names(connect(uri, storage_options))
+
+
 def open_table(database: Any, name: str) -> Any:
     """A table by name. Raises AuditInputError that lists the tables there are."""
     try:

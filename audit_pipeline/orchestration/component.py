@@ -64,7 +64,6 @@ def build_defs(settings: IndexAuditSettings) -> dg.Definitions:
     ingest_job = dg.define_asset_job(
         ingest_job_name(settings),
         selection=dg.AssetSelection.assets(*batched),
-        partitions_def=partitions,
         description=f"Brings one batch of the index {settings.name} up to date.",
         executor_def=dg.in_process_executor,
     )

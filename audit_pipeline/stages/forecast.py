@@ -5,6 +5,9 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from audit_pipeline.stages.ingest import BatchChange
 from audit_pipeline.stages.texts import embedded
 from audit_pipeline.stages.workspace import Workspace
@@ -34,19 +37,19 @@ class Forecast:
 
 def forecast(workspace: Workspace, changes: list[BatchChange]) -> Forecast:
     """Counts the texts of the changed batches that the vector store lacks, and times a few of them."""
-    rows = texts = tokens = 0
-    sample: list[str] = []
     encoder = workspace.encoder
     prompt = workspace.settings.encoder.passage_prompt
-    for change in changes:
-        rows += change.rows
-        if encoder is None or not change.rows:
-            continue
-        strings = embedded(workspace, workspace.store.read_batch(change.key).chunks)
+    rows, texts, tokens = sum(change.rows for change in changes), 0, 0
+    sample: list[str] = []
+    changed = [change.key for change in changes if change.rows]
+    if encoder is not None and changed:
+        # All at once: a text that stands in several batches is encoded once.
+        batches = (embedded(workspace, workspace.store.read_batch(key).chunks) for key in changed)
+        strings = pa.chunked_array([pc.cast(batch, pa.large_string()) for batch in batches])
         pending = workspace.vectors.pending(encoder, prompt, strings)
-        texts, tokens = texts + pending.missing, tokens + pending.tokens
+        texts, tokens = pending.missing, pending.tokens
         if pending.missing:
-            sample += strings.slice(0, CALIBRATION_TEXTS - len(sample)).to_pylist()
+            sample = strings.slice(0, CALIBRATION_TEXTS).to_pylist()
     found = sum(info.rows for info in workspace.scan().batches.values()) if workspace.has_store else None
     total = workspace.settings.sample.total
     probes = 0 if encoder is None else 3 * (total if found is None else min(total, found))

@@ -23,7 +23,10 @@ FAULTS = ("missing_rows", "orphan_rows", "duplicate_ids", "invalid_vectors", "te
 
 @dataclass(frozen=True)
 class BatchChange:
-    """One batch that is not up to date. ``reason`` is new, changed, resettled (other settings) or emptied."""
+    """One batch that is not up to date.
+
+    ``reason`` is new, changed, resettled (ingested under other settings), lost (the table itself is gone) or emptied.
+    """
 
     key: str
     reason: str
@@ -32,8 +35,12 @@ class BatchChange:
 
 def changed_batches(workspace: Workspace) -> list[BatchChange]:
     """The batches that an ingest would change, by key, from content hashes alone."""
+    from audit_pipeline.index.connection import holds_table
+
     found = workspace.scan().batches
     known = {manifest.key: manifest for manifest in workspace.manifests()}
+    settings = workspace.settings.index
+    table_is_gone = bool(known) and not holds_table(workspace.index_uri, settings.table, settings.storage_options)
     changes = []
     for key, info in found.items():
         manifest = known.get(key)
@@ -43,6 +50,8 @@ def changed_batches(workspace: Workspace) -> list[BatchChange]:
             changes.append(BatchChange(key, "changed", info.rows))
         elif manifest.settings_hash != workspace.settings_hash:
             changes.append(BatchChange(key, "resettled", info.rows))
+        elif table_is_gone and info.rows:
+            changes.append(BatchChange(key, "lost", info.rows))
     for key, manifest in known.items():
         if key not in found and manifest.content_hash != EMPTY:
             changes.append(BatchChange(key, "emptied", 0))

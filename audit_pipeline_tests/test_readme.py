@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from audit_pipeline.cli import app
 from audit_pipeline.config import parse_settings
+from audit_pipeline_tests.small_audit import NAME, SmallAudit
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -48,3 +49,13 @@ def test_every_make_target_the_readme_names_exists() -> None:
 def test_every_command_the_readme_names_has_help() -> None:
     for command in set(re.findall(r"audit-pipeline (\w+)", README)):
         assert CliRunner().invoke(app, [command, "--help"]).exit_code == 0
+
+
+def test_the_python_example_reads_an_audit(audited: SmallAudit) -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    assert 'load(".audit", "demo")' in example
+    names: dict[str, object] = {}
+    exec(example.replace('".audit", "demo"', f"{str(audited.state)!r}, {NAME!r}"), names)
+    table = eval('audit.table("self_retrieval", text=True)', names)
+    assert len(table) == eval('audit.audit["self_retrieval"]["n"]', names)
+    assert table["text"].str.len().gt(0).all()

@@ -50,6 +50,13 @@ CORPUS_ASSETS = (
         deps=("vector_index",),
     ),
     CorpusAsset(
+        vectors.role_fingerprint,
+        "retrieval",
+        ("pytorch",),
+        "Stored vectors against fresh encodings of their text: which prompt they were encoded with, or none known.",
+        deps=("corpus_integrity",),
+    ),
+    CorpusAsset(
         probes.probe_plan,
         "retrieval",
         ("parquet",),
@@ -63,13 +70,6 @@ CORPUS_ASSETS = (
         ("pytorch",),
         "The encodings that the probes need, in the vector store.",
         deps=("probe_plan", "role_fingerprint"),
-    ),
-    CorpusAsset(
-        vectors.role_fingerprint,
-        "retrieval",
-        ("pytorch",),
-        "Stored vectors against fresh encodings of their text: which prompt they were encoded with, or none known.",
-        deps=("corpus_integrity",),
     ),
     CorpusAsset(
         retrieval.self_retrieval,

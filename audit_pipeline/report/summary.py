@@ -9,12 +9,12 @@ from typing import Any
 
 from audit_pipeline.report.finding_groups import FindingGroup, group_findings
 from audit_pipeline.report.wording import (
-    READINGS,
     REDUNDANCY,
     interval,
     is_measured,
     number,
     percent,
+    verdict_words,
     visible,
     without_figures,
 )
@@ -38,7 +38,7 @@ def terminal_summary(audit: Mapping[str, Any], report: Path) -> str:
     ``report`` is the published folder or its page. Only a path longer than a line makes a longer line.
     """
     page = report if report.suffix == ".html" else report / "audit.html"
-    head = [_clip(f"{audit['name']}: {READINGS[audit['verdict']['reading']][1]} ({audit['verdict']['reading']})")]
+    head = [_clip(f"{audit['name']}: {verdict_words(audit)[1]} ({audit['verdict']['reading']})")]
     head += _wrapped(without_figures(audit["verdict"]["text"]), _VERDICT_LINES)
     figures = _figure_lines(audit)
     tail = [_duplicates_line(audit), f"{_threshold(audit)}; {_encoded(audit)}"]

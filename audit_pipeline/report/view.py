@@ -13,7 +13,7 @@ from audit_pipeline.report.excerpts import rival_of, shown_misses
 from audit_pipeline.report.finding_groups import group_findings
 from audit_pipeline.report.limits_view import headline_cards
 from audit_pipeline.report.summary import exit_code
-from audit_pipeline.report.wording import ANSWERS, CAUSES, CLUSTERS, READINGS, RUNS, number, percent, visible
+from audit_pipeline.report.wording import CAUSES, CLUSTERS, RUNS, number, percent, verdict_words, visible
 
 STEPS = 3
 ROLES_SHOWN = 40
@@ -25,7 +25,7 @@ def page_view(
 ) -> dict[str, Any]:
     """The template's variables. Strings are unescaped: the template escapes all but the SVG of ``charts``."""
     groups = group_findings(audit["findings"])
-    tone, headline = READINGS[audit["verdict"]["reading"]]
+    tone, headline, answer = verdict_words(audit)
     counts = {
         severity: sum(f["severity"] == severity for f in audit["findings"]) for severity in ("error", "warning", "info")
     }
@@ -33,7 +33,7 @@ def page_view(
         "audit": audit,
         "tone": "bad" if counts["error"] and tone == "good" else tone,
         "headline": headline,
-        "answer": ANSWERS[audit["verdict"]["reading"]],
+        "answer": answer,
         "steps": [group for group in groups if group.severity != "info"][:STEPS],
         "serious": counts["error"] + counts["warning"],
         "counts": counts,

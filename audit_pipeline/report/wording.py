@@ -115,7 +115,21 @@ ANSWERS: dict[str, str] = {
 
 RUNS: dict[str, str] = {"self": "own text", "held_out": "held-out sentence", "labelled": "judged query"}
 
+NOTHING_SEARCHED = (
+    "unsure",
+    "Nothing was searched, so retrieval was not measured",
+    "Cannot be said: no probe could be searched. The findings say why.",
+)
+
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+
+
+def verdict_words(audit: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Tone, headline and short answer of the reading. An audit that searched nothing makes no statement at all."""
+    reading = audit["verdict"]["reading"]
+    if reading == "not_measured" and audit["self_retrieval"]["n"] == 0:
+        return NOTHING_SEARCHED
+    return (*READINGS[reading], ANSWERS[reading])
 
 
 def visible(text: str) -> str:

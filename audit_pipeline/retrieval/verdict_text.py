@@ -42,6 +42,8 @@ MEANING = {
     "undecided": "The sample does not decide on which side of its limits this index stands.",
 }
 
+NOTHING_SEARCHED = "No probe was searched, so nothing is known about retrieval."
+
 
 def verdict_text(
     verdict: Verdict,
@@ -54,7 +56,7 @@ def verdict_text(
     """One paragraph: the figures, their meaning, what is behind the misses, and what could not be seen."""
     parts = [
         _figures(verdict),
-        MEANING[verdict.reading],
+        MEANING[verdict.reading] if verdict.figures.self_1.n else NOTHING_SEARCHED,
         _undecided(verdict),
         _unmeasured(verdict, settings, runs["labelled"]),
     ]

@@ -31,7 +31,9 @@ def probe_plan(workspace: Workspace) -> StageResult:
         stratified = stratify(population, sample.seed)
     plan = plan_probes(stratified, sample.total, sample.per_batch)
     chunks = chunks_of(population, plan["chunk_id"])
-    documents = population.filter(pc.is_in(population["doc_id"], value_set=pc.unique(chunks["doc_id"]).drop_null()))
+    documents = population.filter(
+        pc.is_in(population["doc_id"], value_set=pc.unique(chunks["doc_id"].combine_chunks()).drop_null())
+    )
     held = hold_out(chunks, documents, sample.held_out, sample.min_sentences, sample.min_words, sample.seed)
     labels, see_also = labelled_queries(workspace, population)
     tables = {"probe_plan": plan, "held_out_plan": held}

@@ -73,7 +73,9 @@ class Cells:
     def of(cls, rows: pa.Table) -> Cells:
         """From a table's columns batch and, where it has one, source."""
         keys = sorted(rows["batch"].unique().to_pylist())
-        codes = pc.index_in(rows["batch"].combine_chunks(), value_set=pa.array(keys)).to_numpy(zero_copy_only=False)
+        codes = pc.index_in(rows["batch"].combine_chunks(), value_set=pa.array(keys, pa.string())).to_numpy(
+            zero_copy_only=False
+        )
         _, first = np.unique(codes, return_index=True)
         periods_and_slugs = [parse_batch_key(key) for key in keys]
         if "source" in rows.column_names:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from audit_pipeline.arms import as_arm
 from audit_pipeline.errors import AuditInputError
 
 COMPONENT_TYPE = "audit_pipeline.IndexAudit"
@@ -18,6 +19,32 @@ NAME_PATTERN = re.compile(r"^[a-z0-9][a-z0-9-]{0,62}$")
 
 ColumnPath = str | list[str]
 CHUNK_COLUMNS = ("chunk_id", "text", "source", "ingestion_date", "doc_id", "heading", "position")
+
+SERVER_FIELDS = {
+    "base_url",
+    "query_extra",
+    "passage_extra",
+    "dimensions",
+    "api_key_env",
+    "timeout_seconds",
+    "retries",
+    "requests_per_minute",
+    "tokens_per_minute",
+    "token_budget",
+}
+"""Encoder settings of kind openai_compatible only."""
+UNDECIDING_FIELDS = {
+    "batch_size",
+    "query_prompt",
+    "query_extra",
+    "api_key_env",
+    "timeout_seconds",
+    "retries",
+    "requests_per_minute",
+    "tokens_per_minute",
+    "token_budget",
+}
+"""Encoder settings that change no stored passage vector."""
 
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
@@ -61,12 +88,16 @@ class SourceSettings(Settings):
 class EncoderSettings(Settings):
     """How the application encodes queries and passages."""
 
-    kind: Literal["sentence_transformers", "none"] = Field(
+    kind: Literal["sentence_transformers", "openai_compatible", "none"] = Field(
         default="sentence_transformers",
-        description="sentence_transformers runs the model here; none leaves out every check that needs encoding.",
+        description=(
+            "sentence_transformers runs the model here; openai_compatible asks a server; "
+            "none leaves out every check that needs encoding."
+        ),
     )
     model: str | None = Field(
-        default=None, description="Name or folder of a sentence-transformers model, or an installed model package."
+        default=None,
+        description="Name or folder of a sentence-transformers model, an installed model package, or the server's name.",
     )
     revision: str | None = Field(default=None, description="Revision of the model on the hub.")
     query_prompt: str = Field(default="", description="String put before a query, exactly as the application does.")
@@ -77,12 +108,67 @@ class EncoderSettings(Settings):
     )
     max_tokens: int | None = Field(default=None, ge=8, description="Tokens the model reads; default: its own limit.")
     trust_remote_code: bool = Field(default=False, description="Run code that comes with the model.")
+    base_url: str | None = Field(
+        default=None, description="openai_compatible: address before /embeddings, such as https://api.openai.com/v1."
+    )
+    query_extra: dict[str, Any] = Field(
+        default_factory=dict, description="openai_compatible: further fields of a query's request: {input_type: query}."
+    )
+    passage_extra: dict[str, Any] = Field(
+        default_factory=dict, description="openai_compatible: further fields of a passage's request."
+    )
+    dimensions: int | None = Field(
+        default=None, ge=1, description="openai_compatible: dimensions to ask for; default: the model's own."
+    )
+    api_key_env: str = Field(
+        default="OPENAI_API_KEY", description="openai_compatible: environment variable that holds the key."
+    )
+    timeout_seconds: float = Field(default=60, gt=0, description="openai_compatible: longest wait for one answer.")
+    retries: int = Field(default=6, ge=0, description="openai_compatible: further attempts of a request that failed.")
+    requests_per_minute: int | None = Field(default=None, ge=1, description="openai_compatible: rate limit.")
+    tokens_per_minute: int | None = Field(default=None, ge=1, description="openai_compatible: rate limit.")
+    token_budget: int | None = Field(
+        default=None,
+        ge=1,
+        description="openai_compatible: most tokens one run may send; it stops before it sends more.",
+    )
 
     @model_validator(mode="after")
     def _model_is_named(self) -> EncoderSettings:
         if self.kind != "none" and not self.model:
-            raise ValueError("kind sentence_transformers needs 'model': name a model, or set kind to none")
+            raise ValueError(f"kind {self.kind} needs 'model': name a model, or set kind to none")
         return self
+
+    @model_validator(mode="after")
+    def _server_is_named(self) -> EncoderSettings:
+        if self.kind != "openai_compatible":
+            misplaced = sorted(SERVER_FIELDS & self.model_fields_set)
+            if misplaced:
+                raise ValueError(f"{misplaced[0]!r} belongs to kind openai_compatible: remove it or change the kind")
+            return self
+        if not self.base_url or not re.match(r"https?://[^/@?#]+(/[^@?#]*)?$", self.base_url):
+            raise ValueError(
+                "kind openai_compatible needs 'base_url', an http(s) address without user, query or fragment, "
+                "such as https://api.openai.com/v1"
+            )
+        for name, extra in (("query_extra", self.query_extra), ("passage_extra", self.passage_extra)):
+            taken = sorted(set(extra) & {"model", "input", "dimensions"})
+            if taken:
+                raise ValueError(f"{name!r} may not hold {taken[0]!r}: the request has it from the other settings")
+            secret = sorted(key for key in extra if re.search("key|token$|secret|password|authorization", key.lower()))
+            if secret:
+                raise ValueError(f"{name!r} may not hold {secret[0]!r}: a key comes from the environment only")
+        return self
+
+    @property
+    def query_arm(self) -> str:
+        """How a query is encoded: its prompt, and its further request fields where it has any (see arms)."""
+        return as_arm(self.query_prompt, self.query_extra)
+
+    @property
+    def passage_arm(self) -> str:
+        """How a passage is encoded, as ``query_arm``."""
+        return as_arm(self.passage_prompt, self.passage_extra)
 
 
 class VectorIndexSettings(Settings):
@@ -162,7 +248,8 @@ class LabelSettings(Settings):
     )
     qrels: str | None = Field(default=None, description="tsv: query-id, corpus-id, score. Needed by BEIR queries.")
     pairs: str | None = Field(
-        default=None, description="parquet, csv or jsonl: chunk_id_a, chunk_id_b, duplicate, origin."
+        default=None,
+        description="chunk_id_a, chunk_id_b, duplicate (true, false), origin (corpus|constructed)",
     )
     observed: str | None = Field(
         default=None, description="parquet or jsonl: query, vector, returned_ids as production sent."
@@ -308,6 +395,14 @@ def parse_settings(attributes: dict[str, Any], where: str, base: Path) -> IndexA
     return resolve_paths(settings, base)
 
 
+def check_label_files(settings: IndexAuditSettings) -> None:
+    """Raise AuditInputError where a file of labels is not there: better told before hours of encoding than after."""
+    for name in ("queries", "qrels", "pairs", "observed"):
+        path = getattr(settings.labels, name)
+        if path is not None and "://" not in path and not Path(path).is_file():
+            raise AuditInputError(f"labels.{name}: there is no file {path}: correct the path or remove the field")
+
+
 def resolve_paths(settings: IndexAuditSettings, base: Path) -> IndexAuditSettings:
     """The settings with every relative path made absolute against ``base``; URIs with a scheme stay as they are."""
 
@@ -324,7 +419,7 @@ def resolve_paths(settings: IndexAuditSettings, base: Path) -> IndexAuditSetting
         for source in settings.sources
     ]
     encoder = settings.encoder
-    if encoder.model and encoder.model.startswith((".", "~")):
+    if encoder.kind == "sentence_transformers" and encoder.model and encoder.model.startswith((".", "~")):
         encoder = encoder.model_copy(update=resolved(encoder, "model"))
     return settings.model_copy(
         update={

@@ -105,6 +105,11 @@ class SourceStore:
         rows = self._load(progress)
         return StoreRows(rows.chunks.sort_by("chunk_id"), rows.rejected)
 
+    def unplaced(self) -> pa.Table:
+        """Rejected rows (schemas.REJECTED_CHUNKS) that belong to no batch, since their date cannot be used."""
+        rejected = self._load(no_progress).rejected
+        return rejected.filter(rejected["batch"].is_null())
+
     def _load(self, progress: Progress) -> Validated:
         if self._validated is None:
             raw = pa.concat_tables([RAW.empty_table(), *self._read(progress)])

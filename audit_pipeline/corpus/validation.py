@@ -1,8 +1,8 @@
 """Which rows of the source store become chunks and which are rejected, and why. Reading them is in readers.py.
 
 Reason codes: ``missing_id``, ``missing_text``, ``empty_text`` (white space only), ``duplicate_row`` (the same id with
-the same content again in one batch: kept once), ``id_collision`` (an id that another row holds), ``date_out_of_range``,
-``bad_date``, ``invalid_utf8``, ``unparsable_module`` (docstrings only).
+the same content again in one batch: kept once), ``id_collision`` (an id that another row holds), ``date_out_of_range``
+(after today), ``before_start_date``, ``bad_date``, ``invalid_utf8``, ``unparsable_module`` (docstrings only).
 """
 
 from __future__ import annotations
@@ -64,12 +64,10 @@ def validate(raw: pa.Table, *, grain: Grain, today: dt.date, start_date: dt.date
 def _row_reasons(raw: pa.Table, out_of_range: pa.Array, today: dt.date, start_date: dt.date | None) -> pa.StructArray:
     """(reason, detail) of each row by itself, null where it is good. The first test that holds names the row."""
     problem, detail = _array(raw["problem"]), _array(raw["detail"])
-    since = f"{start_date.isoformat()}.." if start_date else "anything to "
-    span = f"the date is outside {since}{today.isoformat()}"
     ids, texts = _array(raw["chunk_id"]), raw["text"]
     blank_text = _array(pc.match_substring_regex(texts, _BLANK))
     tests: list[tuple[str, pa.Array, str]] = [
-        ("date_out_of_range", out_of_range, span),
+        ("date_out_of_range", out_of_range, f"the date is after today, {today.isoformat()}"),
         ("missing_id", pc.fill_null(pc.match_substring_regex(ids, _BLANK), True), "the id is null or empty"),
         ("missing_text", _array(texts.is_null()), "the text is null"),
         ("empty_text", pc.fill_null(blank_text, False), "the text is empty or white space only"),
@@ -78,6 +76,10 @@ def _row_reasons(raw: pa.Table, out_of_range: pa.Array, today: dt.date, start_da
         mask = pc.and_(holds, pc.is_null(problem)) if code != "date_out_of_range" else holds
         detail = pc.if_else(mask, pa.scalar(message, pa.string()), detail)
         problem = pc.if_else(mask, pa.scalar(code, pa.string()), problem)
+    if start_date is not None:
+        early = pc.fill_null(pc.less(_array(raw["ingestion_date"]), pa.scalar(start_date, pa.date32())), False)
+        detail = pc.if_else(early, pa.scalar(f"the date is before start_date, {start_date.isoformat()}"), detail)
+        problem = pc.if_else(early, pa.scalar("before_start_date"), problem)
     return pa.StructArray.from_arrays([problem, detail], ["reason", "detail"])
 
 

@@ -93,7 +93,8 @@ def _row_findings(comparison: Comparison, settings: IndexAuditSettings) -> list[
     matched = {batch: rows - orphans.get(batch, 0) for batch, rows in table.items()}
     lossless = pc.is_in(comparison.drifted.detail, value_set=pa.array(list(TRANSFORMATIONS)))
     missing = _together(comparison.missing, comparison.collided, ("not_in_table", "id_collision"))
-    empty = comparison.rejected.where(pc.equal(comparison.rejected.detail, "empty_text"))
+    textless = pa.array(["empty_text", "missing_text"])
+    empty = comparison.rejected.where(pc.is_in(comparison.rejected.detail, value_set=textless))
     blank = _together(comparison.blank, empty, ("in_table", "rejected"))
     read = {batch: table.get(batch, 0) + n for batch, n in Counter(empty.batches.to_pylist()).items()}
     findings: list[Finding] = []

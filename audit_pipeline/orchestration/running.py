@@ -8,7 +8,7 @@ from typing import Any
 
 import dagster as dg
 
-from audit_pipeline.config import IndexAuditSettings
+from audit_pipeline.config import IndexAuditSettings, check_label_files
 from audit_pipeline.errors import AuditInputError, SelfCheckError
 from audit_pipeline.orchestration.component import build_defs
 from audit_pipeline.orchestration.home import process_tag
@@ -34,6 +34,7 @@ class Outcome:
 
 def plan(settings: IndexAuditSettings) -> list[BatchChange]:
     """The batches that are not up to date. Remembers the start date the first time it sees data."""
+    check_label_files(settings)
     workspace = workspace_for(settings)
     workspace.state.remember(first_audit=workspace.today.isoformat())
     if not settings.sources:

@@ -127,7 +127,7 @@ def run_labelled(
         "qrels": _judgements(labels, query_ids),
     }
     summary = _summary(table, asked_enough, ranking.haystack, labels.invalid, diagnosis)
-    return StageResult(tables, summary, _findings(labels, table.num_rows))
+    return StageResult(tables, summary, label_findings(labels, table.num_rows))
 
 
 def _relevant(labels: Labels) -> list[list[str]]:
@@ -271,7 +271,8 @@ def _summary(
     }
 
 
-def _findings(labels: Labels, n: int) -> list[Finding]:
+def label_findings(labels: Labels, n: int) -> list[Finding]:
+    """labels_invalid, where judgements or queries could not be used; ``n`` queries remain."""
     invalid = {reason: count for reason, count in sorted(labels.invalid.items()) if count}
     if not invalid:
         return []

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from audit_pipeline import schemas
+from audit_pipeline.corpus.rejections import rejection_findings
 from audit_pipeline.corpus.text import count_words, sha256_hex
 from audit_pipeline.errors import AuditInputError
 from audit_pipeline.results import StageResult
@@ -23,12 +24,13 @@ if TYPE_CHECKING:
 @corpus_stage
 def vector_index(workspace: Workspace) -> StageResult:
     """Brings the ANN index of a managed table up to date, pins the table's version, and says what should be in it."""
+    from audit_pipeline.index.connection import holds_table
     from audit_pipeline.index.managed import build_vector_index
 
     settings = workspace.settings.index
     built = None
     if settings.managed:
-        if not any(manifest.rows for manifest in workspace.manifests()):
+        if not holds_table(workspace.index_uri, settings.table, settings.storage_options):
             raise AuditInputError(
                 f"{workspace.settings.name}: the sources hold no usable row: check their uri, columns and dates"
             )
@@ -119,15 +121,18 @@ def corpus_integrity(workspace: Workspace) -> StageResult:
     self_checks = retrieval_self_checks(snapshot)
     encoder = workspace.encoder
     population = workspace.population()
+    rejected = workspace.rejected() if workspace.has_store else None
     result = check_corpus(
         snapshot,
         population if workspace.has_store else None,
-        workspace.rejected() if workspace.has_store else None,
+        rejected.filter(rejected["batch"].is_valid()) if rejected is not None else None,
         encoder.max_tokens if encoder else None,
         settings,
         lengths=None if workspace.has_store else population.select(["chunk_id", "batch", "n_tokens"]),
     )
     result.summary["self_checks"] = self_checks
+    if rejected is not None:
+        result.findings += rejection_findings(rejected, population, managed=settings.index.managed)
     return result
 
 

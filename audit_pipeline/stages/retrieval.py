@@ -10,7 +10,7 @@ import pyarrow as pa
 from audit_pipeline.results import StageResult
 from audit_pipeline.retrieval.ann_recall import run_ann_recall
 from audit_pipeline.retrieval.held_out import run_held_out
-from audit_pipeline.retrieval.labelled import run_labelled
+from audit_pipeline.retrieval.labelled import label_findings, run_labelled
 from audit_pipeline.retrieval.self_retrieval import run_self_retrieval
 from audit_pipeline.retrieval.verdict import run_verdict
 from audit_pipeline.stages.held_out import body_vectors, held_out_plan
@@ -59,8 +59,10 @@ def labelled_retrieval(workspace: Workspace) -> StageResult:
     """The team's judged queries; an empty result where there are none."""
     labels = planned_labels(workspace)
     snapshot = pinned_snapshot(workspace)
-    if labels is None or not len(labels.queries) or not can_probe(workspace, snapshot):
+    if labels is None:
         return StageResult()
+    if not len(labels.queries) or not can_probe(workspace, snapshot):
+        return StageResult(findings=label_findings(labels, len(labels.queries)))
     vectors = workspace.encoded(
         workspace.settings.encoder.query_prompt, labels.queries["text"], snapshot.info.dimension
     )

@@ -119,10 +119,16 @@ class Workspace:
         self.__dict__.pop("store", None)
         self._scan = None
 
+    @property
+    def _unplaced(self) -> Path:
+        return self.state.audit / "unplaced.parquet"
+
     def scan(self, *, fresh: bool = False) -> StoreScan:
         """The batches that the source store holds now; read once per process unless ``fresh``."""
         if self._scan is None or fresh:
             self._scan = self.store.scan(self.progress)
+            # Rows whose date puts them in no batch would otherwise be kept nowhere.
+            write_table(self._unplaced, self.store.unplaced())
         return self._scan
 
     @cached_property
@@ -225,7 +231,8 @@ class Workspace:
     def rejected(self) -> pa.Table:
         """The rows of the source store that could not be used, with their reasons."""
         if self.settings.index.managed:
-            return self.batch_tables("rejected", schemas.REJECTED_CHUNKS)
+            unplaced = [read_table(self._unplaced)] if self._unplaced.exists() else []
+            return pa.concat_tables([self.batch_tables("rejected", schemas.REJECTED_CHUNKS), *unplaced])
         return self.table("vector_index", "rejected")
 
 

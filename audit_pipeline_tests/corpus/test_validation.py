@@ -33,7 +33,7 @@ def test_each_fault_has_its_code() -> None:
         start_date=dt.date(2026, 1, 1),
     )
     assert found == {
-        1: "missing_id", 2: "missing_id", 3: "date_out_of_range", 4: "date_out_of_range", 5: "bad_date",
+        1: "missing_id", 2: "missing_id", 3: "date_out_of_range", 4: "before_start_date", 5: "bad_date",
         6: "invalid_utf8", 7: "duplicate_row",
     }  # fmt: skip
 

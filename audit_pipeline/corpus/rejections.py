@@ -1,0 +1,88 @@
+"""What the rejected rows of the source store mean for the index, as findings. Rows are rejected in validation.py."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from audit_pipeline.corpus.batches import display_source
+from audit_pipeline.findings import MAX_EXAMPLES, Finding
+
+BEFORE_START = "before_start_date"
+"""Reason of rows dated before the settings' start date: left out on purpose, so no loss."""
+
+REMEDIES = {
+    "missing_id": "Give every row an id of its own, or map the column that holds it (columns: {chunk_id: ...}).",
+    "bad_date": "Write the date as a date, a timestamp or YYYY-MM-DD, or give the source an ingestion_date.",
+    "date_out_of_range": "Correct the date, or map the column that holds the day of ingestion.",
+    "invalid_utf8": "Write the file as UTF-8.",
+    "unparsable_module": "Correct the module, or leave it out of packages.",
+}
+"""Reasons by which a row of the store is lost to the index; empty text, collisions and repeats are told elsewhere."""
+
+
+def rejection_findings(rejected: pa.Table, chunks: pa.Table, *, managed: bool) -> list[Finding]:
+    """One finding for each reason and set of sources; ``chunks`` has the source of every row that could be used.
+
+    ``rejected`` has the schema REJECTED_CHUNKS. In a managed index such rows are not in the table (missing_rows); a
+    table of others may hold them, which cannot be looked up (not_measured).
+    """
+    n = len(chunks) + len(rejected)
+    sources = {source for table in (chunks, rejected) for source in pc.unique(table["source"]).to_pylist()}
+    findings = []
+    for reason in sorted(set(pc.unique(rejected["reason"]).to_pylist())):
+        rows = rejected.filter(pc.equal(rejected["reason"], reason))
+        found: Counter[str | None] = Counter(rows["source"].to_pylist())
+        parts: Iterable[tuple[dict[str, Any], pa.Table]] = [({}, rows)]
+        if found.keys() != sources:
+            parts = [
+                ({"source": display_source(source)}, rows.filter(_is(rows["source"], source)))
+                for source in sorted(found, key=str)
+            ]
+        findings += [
+            finding
+            for scope, part in parts
+            if (finding := _finding(reason, scope, part, n, managed=managed)) is not None
+        ]
+    return findings
+
+
+def _finding(reason: str, scope: dict[str, Any], rows: pa.Table, n: int, *, managed: bool) -> Finding | None:
+    evidence = {
+        "reason": reason,
+        "rejected": len(rows),
+        "details": pc.unique(rows["detail"]).to_pylist()[:MAX_EXAMPLES],
+    }
+    where = [
+        f"{row['origin']}:{row['row']}" for row in rows.slice(0, MAX_EXAMPLES).select(["origin", "row"]).to_pylist()
+    ]
+    told = f"{len(rows):,} of {n:,} rows of the source store"
+    if reason == BEFORE_START:
+        message = f"{told} are dated before start_date and were left out, as the settings say."
+        return Finding(
+            "not_measured", "info", message, "Set an earlier start_date to have them audited.", 0, None, scope, evidence
+        )
+    if reason not in REMEDIES:
+        return None
+    if managed:
+        return Finding(
+            "missing_rows",
+            "error",
+            f"{told} could not be used and are not in the table ({reason}: {rows['detail'][0].as_py()}).",
+            REMEDIES[reason],
+            n,
+            len(rows) / n,
+            scope,
+            evidence,
+            where,
+        )
+    message = f"{told} could not be compared with the table ({reason}: {rows['detail'][0].as_py()})."
+    return Finding("not_measured", "info", message, REMEDIES[reason], 0, None, scope, evidence, where)
+
+
+def _is(values: pa.ChunkedArray, wanted: str | None) -> pa.ChunkedArray:
+    return values.is_null() if wanted is None else pc.fill_null(pc.equal(values, wanted), False)

@@ -97,7 +97,7 @@ class EncoderSettings(Settings):
     )
     model: str | None = Field(
         default=None,
-        description="Name or folder of a sentence-transformers model, an installed model package, or the server's name.",
+        description="Name or folder of a sentence-transformers model or an installed package of one; a server's model.",
     )
     revision: str | None = Field(default=None, description="Revision of the model on the hub.")
     query_prompt: str = Field(default="", description="String put before a query, exactly as the application does.")
@@ -142,7 +142,10 @@ class EncoderSettings(Settings):
     @model_validator(mode="after")
     def _server_is_named(self) -> EncoderSettings:
         if self.kind != "openai_compatible":
-            misplaced = sorted(SERVER_FIELDS & self.model_fields_set)
+            fields = type(self).model_fields
+            misplaced = sorted(
+                n for n in SERVER_FIELDS if getattr(self, n) != fields[n].get_default(call_default_factory=True)
+            )
             if misplaced:
                 raise ValueError(f"{misplaced[0]!r} belongs to kind openai_compatible: remove it or change the kind")
             return self
@@ -155,7 +158,9 @@ class EncoderSettings(Settings):
             taken = sorted(set(extra) & {"model", "input", "dimensions"})
             if taken:
                 raise ValueError(f"{name!r} may not hold {taken[0]!r}: the request has it from the other settings")
-            secret = sorted(key for key in extra if re.search("key|token$|secret|password|authorization", key.lower()))
+            secret = sorted(
+                key for key in extra if re.search("api.?key|^token$|secret|password|authorization", key.lower())
+            )
             if secret:
                 raise ValueError(f"{name!r} may not hold {secret[0]!r}: a key comes from the environment only")
         return self

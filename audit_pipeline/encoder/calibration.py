@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from audit_pipeline.encoder.models import Encoder
+from audit_pipeline.encoder.protocol import Encoder
 from audit_pipeline.encoder.roles import PASSAGE
 from audit_pipeline.encoder.segments import write_json
 from audit_pipeline.encoder.vector_store import VectorStore, text_keys

@@ -128,7 +128,7 @@ class Cells:
         margin = None if calibration.cheapest is None else calibration.cheapest - loss
         if state in (FAITHFUL, TEXT_DRIFT):
             role = self._faithful_role(calibration, settings)
-            prompt, template = settings.passage_prompt, embed_text
+            prompt, template = settings.passage_arm, embed_text
             return CellVerdict(
                 self.keys[code], self.cells[code], role, PASSAGE, prompt, template, loss, margin, len(rows)
             )
@@ -145,9 +145,9 @@ class Cells:
 
     @staticmethod
     def _faithful_role(calibration: Calibration, settings: EncoderSettings) -> str:
-        if settings.query_prompt == settings.passage_prompt:
+        if settings.query_arm == settings.passage_arm:
             return "not_applicable"  # one configured arm: there is no role to confirm
-        if not calibration.identifiable(settings.query_prompt):
+        if not calibration.identifiable(settings.query_arm):
             return "not_identifiable"
         return PASSAGE
 

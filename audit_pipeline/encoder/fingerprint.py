@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from audit_pipeline.arms import split_arm
 from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.encoder import fingerprint_findings as report
 from audit_pipeline.encoder.alignment import MOST_SOUGHT, first_misaligned_row, seek
@@ -22,7 +23,7 @@ from audit_pipeline.encoder.calibration import (
 )
 from audit_pipeline.encoder.cells import Cells, CellVerdict, adopt_template, arms_of_rows
 from audit_pipeline.encoder.fidelity import MISALIGNED, VECTOR_DRIFT, RowStates, Sample, judge
-from audit_pipeline.encoder.models import Encoder
+from audit_pipeline.encoder.protocol import Encoder
 from audit_pipeline.encoder.roles import arms_of, prompt_not_applied
 from audit_pipeline.encoder.sampling import draw_sample, sample_rows
 from audit_pipeline.encoder.template import embedded_texts
@@ -77,7 +78,7 @@ def fingerprint(
         return _nothing_measured(cells, [report.not_measured("no encoder is configured (encoder.kind none)")])
     findings = [
         finding
-        for finding in [prompt_not_applied(encoder.own_prompts, encoder.prompts_never_applied, encoder.files.name)]
+        for finding in [prompt_not_applied(encoder.own_prompts, encoder.prompts_never_applied, encoder.name)]
         if finding is not None
     ]
     if encoder.dimension != vectors.shape[1]:
@@ -96,7 +97,7 @@ def fingerprint(
     if not len(ordinals):
         return _nothing_measured(cells, [*findings, report.not_measured("no row has both a usable vector and a text")])
     sample = draw_sample(rows, vectors, ordinals, cells.codes, store, embed_text)
-    prompt = settings.encoder.passage_prompt
+    prompt = settings.encoder.passage_arm
     calibration_texts = _calibration_texts(sample)
     dependence = batch_dependence(encoder, vector_store, calibration_texts, prompt)
     if dependence > NOISE_LOSS:
@@ -210,7 +211,8 @@ def _calibration_summary(calibration: Calibration, dependence: float) -> dict[st
         "arms": [
             {
                 "name": arm.name,
-                "prompt": arm.prompt,
+                "prompt": split_arm(arm.prompt)[0],
+                "request": split_arm(arm.prompt)[1],
                 "loss_median": arm.median,
                 "loss_p5": arm.p5,
                 "distinguishable": arm.distinguishable,

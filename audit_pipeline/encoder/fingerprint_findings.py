@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from audit_pipeline.arms import describe_arm, split_arm
 from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.encoder.calibration import NOISE_LOSS, Calibration
 from audit_pipeline.encoder.cells import Cell, Cells
@@ -21,7 +22,7 @@ from audit_pipeline.encoder.fidelity import (
     RowStates,
     Sample,
 )
-from audit_pipeline.encoder.models import Encoder
+from audit_pipeline.encoder.protocol import Encoder
 from audit_pipeline.findings import MAX_EXAMPLES, Finding
 from audit_pipeline.proportions import wilson
 from audit_pipeline.scopes import cells_in, merge_cells
@@ -113,10 +114,14 @@ def encoder_unstable(encoder: Encoder, loss: float, n: int) -> Finding:
         code="encoder_unstable",
         severity="warning",
         message=(
-            f"Encoder {encoder.files.name} gives the same text another vector in another batch: 1 - cos up to "
+            f"Encoder {encoder.name} gives the same text another vector in another batch: 1 - cos up to "
             f"{loss:.2g} over {n} texts, where {NOISE_LOSS:g} is allowed."
         ),
-        remedy="Look for padding or pooling faults in the runtime (attention mask, padding side, quantisation).",
+        remedy=(
+            "Ask whoever runs the server whether its vectors depend on the batch or on the replica that answers."
+            if encoder.is_remote
+            else "Look for padding or pooling faults in the runtime (attention mask, padding side, quantisation)."
+        ),
         n_compared=n,
         evidence={"loss_max": loss, "allowed": NOISE_LOSS},
     )
@@ -128,7 +133,7 @@ def wrong_dimension(encoder: Encoder, shape: tuple[int, ...]) -> Finding:
         code="dimension_mismatch",
         severity="error",
         message=(
-            f"The table's vectors have {shape[1]} dimensions, encoder {encoder.files.name} gives {encoder.dimension}: "
+            f"The table's vectors have {shape[1]} dimensions, encoder {encoder.name} gives {encoder.dimension}: "
             "they come from another model, or were cut."
         ),
         remedy="Name in encoder.model the model that wrote the vectors, or re-encode the table.",
@@ -156,7 +161,7 @@ def _template_found(context: _Context, adopted: str | None) -> list[Finding]:
 
 
 def _role_mismatches(context: _Context, calibration: Calibration, settings: IndexAuditSettings) -> list[Finding]:
-    configured = settings.encoder.passage_prompt
+    configured = settings.encoder.passage_arm
     by_explanation: dict[Explanation, list[int]] = {}
     for row in context.in_state(ROLE_MISMATCH):
         explanation = context.states.explanation[row]
@@ -166,14 +171,14 @@ def _role_mismatches(context: _Context, calibration: Calibration, settings: Inde
     for explanation in sorted(by_explanation, key=lambda e: e.name):
 
         def make(scope: dict[str, Any], rows: np.ndarray, n: int, found: Explanation = explanation) -> Finding:
-            as_found = f"with {found.prompt!r} in front" if found.prompt else "without a prompt"
+            as_found = describe_arm(found.prompt)
             template = f" of the text {found.template!r}" if found.template else ""
             return Finding(
                 code="role_mismatch",
                 severity="error",
                 message=(
                     f"{len(rows)} of {n} rows compared hold the encoding {as_found}{template}, where the settings say "
-                    f"{configured!r} in front of {settings.index.embed_text or '{text}'!r} (found: {found.name})."
+                    f"{describe_arm(configured)} of {settings.index.embed_text or '{text}'!r} (found: {found.name})."
                 ),
                 remedy=(
                     "Re-encode these rows as the settings say; or, where the application writes and searches this way "
@@ -184,9 +189,9 @@ def _role_mismatches(context: _Context, calibration: Calibration, settings: Inde
                 scope=scope,
                 evidence={
                     "found": found.name,
-                    "found_prompt": found.prompt,
+                    "found_prompt": split_arm(found.prompt)[0],
                     "found_template": found.template,
-                    "configured_prompt": configured,
+                    "configured_prompt": split_arm(configured)[0],
                     "loss_configured": float(np.median(context.states.loss[rows])),
                     "loss_found": float(np.median(context.states.found_loss[rows])),
                     "tolerance": calibration.tolerance,

@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
+from audit_pipeline.arms import split_arm
 from audit_pipeline.config import EncoderSettings
 from audit_pipeline.encoder.model_files import ModelFiles, content_fingerprint, find_model, read_json
+from audit_pipeline.encoder.protocol import Encoder, EncoderIdentity, Spending
 from audit_pipeline.encoder.roles import never_selected
 from audit_pipeline.errors import AuditInputError
 from audit_pipeline.results import Progress, no_progress
@@ -27,24 +28,6 @@ TEXTS_PER_PROGRESS = 512
 TEXTS_PER_TOKENIZER_CALL = 2048
 
 
-@dataclass(frozen=True)
-class EncoderIdentity:
-    """What decides an encoder's vectors, and ``libraries`` that only move their last digits."""
-
-    model: str
-    revision: str | None
-    dtype: str
-    max_tokens: int | None  # None: the model reads texts of any length
-    dimension: int
-    fingerprint: str  # sha256 of the model's files
-    libraries: dict[str, str] = field(default_factory=dict, compare=False)
-
-    @property
-    def cache_key(self) -> str:
-        """Key of the vectors: model content, precision and token limit. Names and library versions stay out of it."""
-        return f"{self.fingerprint}/{self.dtype}/{self.max_tokens}"
-
-
 class SentenceTransformerEncoder:
     """A sentence-transformers model as the application runs it. The model is loaded at first need."""
 
@@ -52,6 +35,21 @@ class SentenceTransformerEncoder:
         self.files = files
         self.settings = settings
         self._loading = threading.Lock()
+
+    is_remote = False
+    counts_are_estimates = False
+    spending = Spending()
+
+    @property
+    def name(self) -> str:
+        return self.files.name
+
+    @property
+    def cache_key(self) -> str:
+        return self.identity.cache_key
+
+    def check_budget(self, tokens: int) -> None:
+        """Nothing is spent by a model that runs here."""
 
     @cached_property
     def identity(self) -> EncoderIdentity:
@@ -103,6 +101,7 @@ class SentenceTransformerEncoder:
         """
         if not texts:
             return np.empty((0, self.dimension), dtype=np.float32)
+        prompt, _ = split_arm(prompt)  # further request fields are a server's
         parts = []
         for start in range(0, len(texts), TEXTS_PER_PROGRESS):
             part = self._model.encode(
@@ -180,20 +179,21 @@ class SentenceTransformerEncoder:
         return model.eval()
 
 
-Encoder = SentenceTransformerEncoder
-
-
 def load_encoder(settings: EncoderSettings) -> Encoder | None:
     """The encoder of the settings, one object per process; None for kind none. Raises AuditInputError."""
     if settings.kind == "none":
         return None
-    return _load(settings.model_dump_json(exclude={"query_prompt", "passage_prompt"}))
+    return _load(settings.model_dump_json(exclude={"query_prompt", "passage_prompt", "query_extra", "passage_extra"}))
 
 
 @lru_cache(maxsize=4)
 def _load(settings_json: str) -> Encoder:
     settings = EncoderSettings.model_validate(json.loads(settings_json))
     assert settings.model is not None  # the settings refuse this kind without a model
+    if settings.kind == "openai_compatible":
+        from audit_pipeline.encoder.openai_compatible import OpenAICompatibleEncoder
+
+        return OpenAICompatibleEncoder(settings)
     return SentenceTransformerEncoder(find_model(settings.model, settings.revision), settings)
 
 

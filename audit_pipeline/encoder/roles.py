@@ -31,7 +31,7 @@ def arms_of(settings: EncoderSettings, own_prompts: dict[str, str]) -> dict[str,
     Names: ``passage`` and ``query`` as configured, ``none``, ``model:<key>`` for a prompt that the model registers,
     and the quoted prompt itself for a commonly known one.
     """
-    candidates = [(PASSAGE, settings.passage_prompt), (QUERY, settings.query_prompt), (NONE, "")]
+    candidates = [(PASSAGE, settings.passage_arm), (QUERY, settings.query_arm), (NONE, "")]
     candidates += [(f"model:{key}", prompt) for key, prompt in sorted(own_prompts.items())]
     candidates += [(repr(prompt), prompt) for prompt in KNOWN_PROMPTS]
     arms: dict[str, str] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import json
 import logging
 import re
 from dataclasses import asdict, dataclass
@@ -13,7 +14,8 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from audit_pipeline.encoder.models import Encoder, EncoderIdentity
+from audit_pipeline.arms import split_arm
+from audit_pipeline.encoder.protocol import Encoder, EncoderIdentity
 from audit_pipeline.encoder.segments import (
     KEY_BYTES,
     KEY_TYPE,
@@ -68,9 +70,7 @@ class VectorStore:
     def folder_of(self, identity: EncoderIdentity) -> Path:
         """The folder of one encoder: a readable name and the hash of what decides its vectors."""
         readable = re.sub(r"[^a-z0-9]+", "-", identity.model.lower()).strip("-")[:40]
-        for folder in self.root.glob(f"*--{_short(identity)}"):
-            return folder  # the same encoder under another name
-        return self.root / f"{readable}--{_short(identity)}"
+        return self._known_folder(identity.cache_key) or self.root / f"{readable}--{_short(identity.cache_key)}"
 
     def get_or_encode(self, encoder: Encoder, prompt: str, texts: Texts, progress: Progress = no_progress) -> Encoded:
         """Vectors of ``prompt + text`` for each text; what is not stored yet is encoded and stored.
@@ -79,6 +79,8 @@ class VectorStore:
         and committed by itself. A call that is killed and made again therefore meets the same blocks and gives the
         same bytes (the same text in another batch differs in its last digits).
         """
+        if encoder.is_remote:
+            encoder.check_budget(self.pending(encoder, prompt, texts).tokens)  # before anything is sent
         identity = encoder.identity
         folder = self.folder_of(identity)
         keys = text_keys(texts, prompt, apart=encoder.excludes_prompt)
@@ -97,12 +99,15 @@ class VectorStore:
         return Encoded(vectors[inverse.ravel()], new, tokens, len(distinct) - new)
 
     def pending(self, encoder: Encoder, prompt: str, texts: Texts) -> Pending:
-        """What ``get_or_encode`` would encode, without encoding anything."""
-        identity = encoder.identity
+        """What ``get_or_encode`` would encode, without encoding or sending anything."""
         keys, first = np.unique(text_keys(texts, prompt, apart=encoder.excludes_prompt), return_index=True)
         stored = np.zeros(len(keys), dtype=bool)
-        for segment in open_segments(self.folder_of(identity), identity.dimension):
-            stored |= _rows_in(segment.keys, keys) >= 0
+        folder = self._known_folder(encoder.cache_key)
+        if folder is not None:
+            # A server's dimension is not known before it has answered once; then it stands beside the vectors.
+            dimension = _dimension_of(folder) or encoder.dimension
+            for segment in open_segments(folder, dimension):
+                stored |= _rows_in(segment.keys, keys) >= 0
         wanted = _take(texts, first[~stored])
         return Pending(len(keys), int((~stored).sum()), _tokens_read(encoder, prompt, wanted))
 
@@ -131,6 +136,10 @@ class VectorStore:
             done += len(rows)
             progress("encoding", done, total)
         return tokens
+
+    def _known_folder(self, cache_key: str) -> Path | None:
+        """The folder that holds an encoder's vectors, also where they were made under another name."""
+        return next(iter(sorted(self.root.glob(f"*--{_short(cache_key)}"))), None)
 
     def _describe(self, folder: Path, identity: EncoderIdentity) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -216,9 +225,18 @@ def _warn_of_damage(segment: Segment, rows: int) -> None:
 def _tokens_read(encoder: Encoder, prompt: str, texts: list[str]) -> int:
     if not texts:
         return 0
-    counts = encoder.count_tokens(pa.array([prompt + text for text in texts], pa.large_string()))
+    shown, _ = split_arm(prompt)
+    counts = encoder.count_tokens(pa.array([shown + text for text in texts], pa.large_string()))
     return int(np.minimum(counts, encoder.max_tokens or np.iinfo(np.int32).max).sum(dtype=np.int64))
 
 
-def _short(identity: EncoderIdentity) -> str:
-    return hashlib.sha256(identity.cache_key.encode()).hexdigest()[:16]
+def _dimension_of(folder: Path) -> int | None:
+    """The dimension that stands beside an encoder's vectors; None where that file is damaged."""
+    try:
+        return int(json.loads((folder / "encoder.json").read_text(encoding="utf-8"))["dimension"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _short(cache_key: str) -> str:
+    return hashlib.sha256(cache_key.encode()).hexdigest()[:16]

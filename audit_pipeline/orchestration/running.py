@@ -58,6 +58,8 @@ def run_audit(settings: IndexAuditSettings, instance: dg.DagsterInstance) -> Out
     changes = plan(settings)
     defs = build_defs(settings)
     workspace = workspace_for(settings)
+    if settings.encoder.token_budget is not None and workspace.encoder is not None:
+        workspace.encoder.check_budget(forecast(workspace, changes).tokens)
     if changes:
         slugs = sorted({change.key.split("|", 1)[1] for change in changes})
         instance.add_dynamic_partitions(source_partitions_name(settings), slugs)

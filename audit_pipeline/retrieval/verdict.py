@@ -147,7 +147,7 @@ def blind_spots(settings: IndexAuditSettings, own_prompts: Mapping[str, str]) ->
     """What self-retrieval cannot see with these settings, as clauses of one sentence."""
     encoder = settings.encoder
     spots = []
-    if encoder.query_prompt == encoder.passage_prompt:
+    if encoder.query_arm == encoder.passage_arm:
         said = f"the same prompt {encoder.query_prompt!r}" if encoder.query_prompt else "no prompt"
         spots.append(f"queries and passages carry {said}, so a prompt that is wrong on both sides leaves no trace")
     # sentence-transformers seeds query and document with empty strings: they say nothing of the model.

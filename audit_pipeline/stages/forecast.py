@@ -25,20 +25,25 @@ class Forecast:
     tokens: int
     probe_texts: int  # at most: queries, held sentences and bodies
     minutes: float | None  # None where nothing has to be encoded here
+    sent_to: str | None = None  # the server that gets the texts
+    tokens_estimated: bool = False
 
     def as_text(self, name: str) -> str:
         """One line for the terminal."""
         minutes = "no encoding" if self.minutes is None else f"about {self.minutes:.1f} minutes of encoding"
+        if self.sent_to is not None:
+            minutes = f"they would be sent to {self.sent_to}, nothing was sent now"
+        about = "about " if self.tokens_estimated else ""
         return (
             f"{name}: {self.batches:,} batches to bring up to date ({self.rows:,} rows); {self.texts:,} passages to "
-            f"encode ({self.tokens:,} tokens), at most {self.probe_texts:,} texts for the probes; {minutes}"
+            f"encode ({about}{self.tokens:,} tokens), at most {self.probe_texts:,} texts for the probes; {minutes}"
         )
 
 
 def forecast(workspace: Workspace, changes: list[BatchChange]) -> Forecast:
     """Counts the texts of the changed batches that the vector store lacks, and times a few of them."""
     encoder = workspace.encoder
-    prompt = workspace.settings.encoder.passage_prompt
+    prompt = workspace.settings.encoder.passage_arm
     rows, texts, tokens = sum(change.rows for change in changes), 0, 0
     sample: list[str] = []
     changed = [change.key for change in changes if change.rows]
@@ -54,10 +59,12 @@ def forecast(workspace: Workspace, changes: list[BatchChange]) -> Forecast:
     total = workspace.settings.sample.total
     probes = 0 if encoder is None else 3 * (total if found is None else min(total, found))
     minutes = None
-    if encoder is not None and sample:
+    if encoder is not None and sample and not encoder.is_remote:
         encoder.encode(sample[:1])  # the first call loads the model
         started = time.perf_counter()
-        encoder.encode([prompt + text for text in sample])
+        encoder.encode(sample, prompt=prompt)
         seconds_per_text = (time.perf_counter() - started) / len(sample)
         minutes = (texts + probes) * seconds_per_text / 60
-    return Forecast(len(changes), rows, texts, tokens, probes, minutes)
+    sent_to = workspace.settings.encoder.base_url if encoder is not None and encoder.is_remote else None
+    estimated = encoder is not None and encoder.counts_are_estimates
+    return Forecast(len(changes), rows, texts, tokens, probes, minutes, sent_to, estimated)

@@ -87,7 +87,7 @@ def ingest_passage_vectors(workspace: Workspace, key: str) -> dict[str, int]:
     """Passage vectors of the batch into the vector store, and their provenance beside the batch."""
     settings = workspace.settings.encoder
     texts = embedded(workspace, pending_chunks(workspace, key))
-    encoded = workspace.encode(settings.passage_prompt, texts)
+    encoded = workspace.encode(settings.passage_arm, texts)
     workspace.count_cached(encoded)
     assert workspace.encoder is not None  # encode has refused kind none
     write_json(
@@ -95,6 +95,7 @@ def ingest_passage_vectors(workspace: Workspace, key: str) -> dict[str, int]:
         {
             **asdict(workspace.encoder.identity),
             "passage_prompt": settings.passage_prompt,
+            "passage_extra": settings.passage_extra,
             "embed_text": workspace.settings.index.embed_text,
         },
     )
@@ -116,7 +117,7 @@ def ingest_index_rows(workspace: Workspace, key: str) -> dict[str, int]:
 
     chunks = pending_chunks(workspace, key)
     settings = workspace.settings
-    encoded = workspace.encode(settings.encoder.passage_prompt, embedded(workspace, chunks))
+    encoded = workspace.encode(settings.encoder.passage_arm, embedded(workspace, chunks))
     report = replace_batch(
         workspace.index_uri,
         settings.index.table,

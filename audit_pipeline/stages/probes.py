@@ -84,7 +84,7 @@ def probe_vectors(workspace: Workspace) -> StageResult:
     before = workspace.totals
     snapshot = pinned_snapshot(workspace)
     if can_probe(workspace, snapshot):
-        prompt = workspace.settings.encoder.query_prompt
+        prompt = workspace.settings.encoder.query_arm
         plan = workspace.table("probe_plan", "probe_plan")
         held = held_out_plan(workspace)
         eligible = held.filter(held["eligible"])

@@ -117,6 +117,7 @@ def encoder_part(workspace: Workspace, calibration: dict[str, Any] | None) -> di
     part: dict[str, Any] = settings.model_dump(mode="json")
     if workspace.encoder is not None:
         part |= asdict(workspace.encoder.identity)
+        part["token_counts"] = "estimated" if workspace.encoder.counts_are_estimates else "exact"
     return part | {"calibration": calibration}
 
 

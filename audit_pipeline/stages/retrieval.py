@@ -29,7 +29,7 @@ def self_retrieval(workspace: Workspace) -> StageResult:
     snapshot = pinned_snapshot(workspace)
     plan = encodable(workspace, snapshot, workspace.table("probe_plan", "probe_plan"))
     texts = embedded(workspace, chunks_of(workspace.population(), plan["chunk_id"]))
-    vectors = workspace.encoded(workspace.settings.encoder.query_prompt, texts, snapshot.info.dimension)
+    vectors = workspace.encoded(workspace.settings.encoder.query_arm, texts, snapshot.info.dimension)
     return run_self_retrieval(
         snapshot,
         plan,
@@ -49,7 +49,7 @@ def held_out_retrieval(workspace: Workspace) -> StageResult:
     held = encodable(workspace, snapshot, held_out_plan(workspace))
     eligible = held.filter(held["eligible"])
     dimension = snapshot.info.dimension
-    sentences = workspace.encoded(workspace.settings.encoder.query_prompt, eligible["held"], dimension)
+    sentences = workspace.encoded(workspace.settings.encoder.query_arm, eligible["held"], dimension)
     rests = body_vectors(workspace, eligible, dimension)
     return run_held_out(snapshot, plan, held, sentences, rests, workspace.settings, workspace.progress)
 
@@ -63,9 +63,7 @@ def labelled_retrieval(workspace: Workspace) -> StageResult:
         return StageResult()
     if not len(labels.queries) or not can_probe(workspace, snapshot):
         return StageResult(findings=label_findings(labels, len(labels.queries)))
-    vectors = workspace.encoded(
-        workspace.settings.encoder.query_prompt, labels.queries["text"], snapshot.info.dimension
-    )
+    vectors = workspace.encoded(workspace.settings.encoder.query_arm, labels.queries["text"], snapshot.info.dimension)
     return run_labelled(
         snapshot,
         labels,
@@ -84,7 +82,7 @@ def ann_recall(workspace: Workspace) -> StageResult:
     held = encodable(workspace, snapshot, held_out_plan(workspace))
     eligible = held.filter(held["eligible"])
     labels = planned_labels(workspace) if can_probe(workspace, snapshot) else None
-    prompt, dimension = workspace.settings.encoder.query_prompt, snapshot.info.dimension
+    prompt, dimension = workspace.settings.encoder.query_arm, snapshot.info.dimension
     ids = [f"heldout:{chunk_id}" for chunk_id in eligible["chunk_id"].to_pylist()]
     runs = ["held_out"] * len(ids)
     vectors = [workspace.encoded(prompt, eligible["held"], dimension)]

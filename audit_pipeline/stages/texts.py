@@ -16,9 +16,9 @@ def embedded(workspace: Workspace, chunks: pa.Table) -> pa.Array:
 
 
 def with_tokens(workspace: Workspace, chunks: pa.Table) -> pa.Table:
-    """The chunks with n_tokens: tokens of prompt and embedded text, not truncated; null without an encoder."""
+    """The chunks with n_tokens: tokens of prompt and embedded text, not truncated; null without its tokenizer."""
     encoder = workspace.encoder
-    if encoder is None or not len(chunks):
+    if encoder is None or encoder.counts_are_estimates or not len(chunks):
         return chunks
     prompt = workspace.settings.encoder.passage_prompt
     texts = embedded(workspace, chunks)

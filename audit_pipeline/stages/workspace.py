@@ -16,9 +16,10 @@ import numpy as np
 import pyarrow as pa
 
 from audit_pipeline import schemas
-from audit_pipeline.config import IndexAuditSettings
+from audit_pipeline.config import UNDECIDING_FIELDS, IndexAuditSettings
 from audit_pipeline.corpus.store import SourceStore, StoreScan
 from audit_pipeline.duplicates.signatures import scheme_of_settings
+from audit_pipeline.encoder.protocol import Spending
 from audit_pipeline.encoder.vector_store import Encoded, VectorStore
 from audit_pipeline.errors import AuditInputError
 from audit_pipeline.findings import Finding
@@ -27,7 +28,7 @@ from audit_pipeline.results import Progress, StageResult
 from audit_pipeline.state import StateFolder, read_json, read_table, write_json, write_table
 
 if TYPE_CHECKING:
-    from audit_pipeline.encoder.models import SentenceTransformerEncoder
+    from audit_pipeline.encoder.protocol import Encoder
     from audit_pipeline.index.snapshot import TableSnapshot
 
 
@@ -61,6 +62,7 @@ class Workspace:
         self.today = today or dt.datetime.now(dt.UTC).date()
         self.progress = progress
         self._from_cache = 0
+        self._spent_before: Spending | None = None
         self.opened: TableSnapshot | None = None
         self.snapshots: dict[int, TableSnapshot] = {}
         self._scan: StoreScan | None = None
@@ -79,11 +81,13 @@ class Workspace:
         return SourceStore(self.settings, today=self.today, start_date=self.state.start_date(self.settings.start_date))
 
     @cached_property
-    def encoder(self) -> SentenceTransformerEncoder | None:
+    def encoder(self) -> Encoder | None:
         """The encoder of the settings, loaded on first use; None for kind none."""
         from audit_pipeline.encoder.models import load_encoder
 
-        return load_encoder(self.settings.encoder)
+        encoder = load_encoder(self.settings.encoder)
+        self._spent_before = encoder.spending if encoder is not None else None
+        return encoder
 
     @cached_property
     def vectors(self) -> VectorStore:
@@ -101,11 +105,23 @@ class Workspace:
 
     @property
     def totals(self) -> dict[str, int]:
-        """Texts and tokens that this process has encoded for the audit, and texts that it found encoded."""
-        return {
+        """Texts and tokens that this process has encoded for the audit, and texts that it found encoded.
+
+        With a server's encoder also what was sent to it: all requests, failed ones and those of checks included.
+        """
+        totals = {
             "texts": self.vectors.texts_encoded,
             "tokens": self.vectors.tokens_encoded,
             "from_cache": self._from_cache,
+        }
+        if self.encoder is None or not self.encoder.is_remote:
+            return totals
+        spent = self.encoder.spending - (self._spent_before or Spending())
+        return totals | {
+            "sent_requests": spent.requests,
+            "sent_texts": spent.texts,
+            "sent_tokens": spent.tokens,
+            "sent_tokens_estimated": spent.tokens_estimated,
         }
 
     def encoded(self, prompt: str, texts: pa.Array | pa.ChunkedArray, dimension: int) -> np.ndarray:
@@ -136,9 +152,7 @@ class Workspace:
         """Hash of the settings that decide what a batch's files and rows look like."""
         index, duplicates = self.settings.index, self.settings.duplicates
         deciding = {
-            "encoder": self.settings.encoder.model_dump(
-                mode="json", exclude={"batch_size", "query_prompt"}, exclude_defaults=True
-            ),
+            "encoder": self.settings.encoder.model_dump(mode="json", exclude=UNDECIDING_FIELDS, exclude_defaults=True),
             "index": {"uri": self.settings.index.uri, "table": index.table, "embed_text": index.embed_text},
             "signatures": asdict(scheme_of_settings(duplicates)),
             "seed": self.settings.sample.seed,

@@ -18,10 +18,12 @@ class CountingEncoder:
     """Vectors are made of a hash of prompt + text and of the size of the call, so that other batches show."""
 
     excludes_prompt = False
+    is_remote = False
     max_tokens = 4
 
     def __init__(self, model: str = "counting", dtype: str = "float32", dies_after: int | None = None) -> None:
         self.identity = EncoderIdentity(model, None, dtype, self.max_tokens, 3, fingerprint="f" * 64)
+        self.cache_key = self.identity.cache_key
         self.calls: list[list[str]] = []
         self.dies_after = dies_after
 

@@ -27,6 +27,11 @@ def split_arm(arm: str) -> tuple[str, dict[str, Any]]:
     return prompt, json.loads(fields)
 
 
+def shared_extra(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """The further request fields that both roles send alike: they belong to the model, not to a role."""
+    return {name: value for name, value in one.items() if name in other and other[name] == value}
+
+
 def describe_arm(arm: str) -> str:
     """An arm in words, for messages: with 'query: ' in front, with input_type 'query' in the request."""
     prompt, extra = split_arm(arm)

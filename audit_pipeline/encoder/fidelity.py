@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from audit_pipeline.encoder.calibration import NOISE_LOSS, Calibration, EncodeFunction, cosine_loss
-from audit_pipeline.encoder.roles import PASSAGE
+from audit_pipeline.encoder.roles import NONE, PASSAGE
 from audit_pipeline.encoder.template import embedded_texts
 
 FAITHFUL = "faithful"
@@ -101,7 +101,7 @@ def explanations(arms: dict[str, str], embed_text: str | None, fields: pa.Table)
     others = [Explanation(name, prompt, None) for name, prompt in arms.items() if name != PASSAGE]
     configured = embed_text or "{text}"
     templates = [template for template in TEMPLATES if template != configured and _filled(template, fields)]
-    prompts = {PASSAGE: arms[PASSAGE]} | {name: prompt for name, prompt in arms.items() if prompt == ""}
+    prompts = {PASSAGE: arms[PASSAGE]} | {name: prompt for name, prompt in arms.items() if prompt == "" or name == NONE}
     return others + [Explanation(name, prompt, t) for t in templates for name, prompt in prompts.items()]
 
 

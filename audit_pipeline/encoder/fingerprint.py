@@ -24,7 +24,7 @@ from audit_pipeline.encoder.calibration import (
 from audit_pipeline.encoder.cells import Cells, CellVerdict, adopt_template, arms_of_rows
 from audit_pipeline.encoder.fidelity import MISALIGNED, VECTOR_DRIFT, RowStates, Sample, judge
 from audit_pipeline.encoder.protocol import Encoder
-from audit_pipeline.encoder.roles import arms_of, prompt_not_applied
+from audit_pipeline.encoder.roles import accepted_arms, arms_of, prompt_not_applied
 from audit_pipeline.encoder.sampling import draw_sample, sample_rows
 from audit_pipeline.encoder.template import embedded_texts
 from audit_pipeline.encoder.vector_store import VectorStore
@@ -109,6 +109,8 @@ def fingerprint(
         return vector_store.get_or_encode(encoder, of_prompt, of_texts).vectors
 
     arms = arms_of(settings.encoder, encoder.own_prompts)
+    if encoder.is_remote:
+        arms = accepted_arms(arms, calibration_texts[0], encode)
     progress("role fingerprint: arms", 0, 3)
     calibration = calibrate(calibration_texts, arms, encode)
     progress("role fingerprint: batches", 1, 3)

@@ -183,7 +183,9 @@ def load_encoder(settings: EncoderSettings) -> Encoder | None:
     """The encoder of the settings, one object per process; None for kind none. Raises AuditInputError."""
     if settings.kind == "none":
         return None
-    return _load(settings.model_dump_json(exclude={"query_prompt", "passage_prompt", "query_extra", "passage_extra"}))
+    # A model that runs here is the same for every prompt; a server's identity holds what all of its requests carry.
+    roles = {"query_prompt", "passage_prompt"} if settings.kind == "sentence_transformers" else set()
+    return _load(settings.model_dump_json(exclude=roles))
 
 
 @lru_cache(maxsize=4)

@@ -19,11 +19,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from audit_pipeline.arms import split_arm
+from audit_pipeline.arms import shared_extra, split_arm
 from audit_pipeline.config import EncoderSettings
 from audit_pipeline.encoder.answers import Answer, UnusableAnswerError, error_of, quoted, read_answer
 from audit_pipeline.encoder.pacing import Pace, backoff, retry_after
-from audit_pipeline.encoder.protocol import EncoderIdentity, Spending
+from audit_pipeline.encoder.protocol import EncoderIdentity, RequestRefusedError, Spending
 from audit_pipeline.errors import AuditInputError
 from audit_pipeline.results import Progress, no_progress
 
@@ -105,8 +105,9 @@ class OpenAICompatibleEncoder:
         return self._identity(0).cache_key
 
     def _identity(self, dimension: int) -> EncoderIdentity:
-        asked = [self.url, self.name, self.settings.dimensions]
-        fingerprint = hashlib.sha256(json.dumps(asked).encode()).hexdigest()
+        shared = shared_extra(self.settings.passage_extra, self.settings.query_extra)
+        asked = [self.url, self.name, self.settings.dimensions, shared]
+        fingerprint = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
         return ServerIdentity(self.name, None, self.settings.dtype, self.max_tokens, dimension, fingerprint)
 
     def encode(self, texts: list[str], progress: Progress = no_progress, *, prompt: str = "") -> np.ndarray:
@@ -214,7 +215,7 @@ class OpenAICompatibleEncoder:
             )
         if status in (400, 413, 422):
             longest = max(len(text) for text in batch)
-            raise AuditInputError(
+            raise RequestRefusedError(
                 f"encoder: {self.url} refuses a request of {len(batch)} texts, the longest of {longest:,} characters "
                 f"({status}{words}): where they are too long, split them or lower encoder.batch_size; else correct "
                 "encoder.query_extra, passage_extra or dimensions"

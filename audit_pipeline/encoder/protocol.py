@@ -8,7 +8,12 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
+from audit_pipeline.errors import AuditInputError
 from audit_pipeline.results import Progress, no_progress
+
+
+class RequestRefusedError(AuditInputError):
+    """A server refuses the texts or the fields of a request; the same texts in another arm may be fine."""
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
+import numpy as np
+
+from audit_pipeline.arms import as_arm, shared_extra
 from audit_pipeline.config import EncoderSettings
+from audit_pipeline.encoder.protocol import RequestRefusedError
 from audit_pipeline.findings import Finding
 
 PASSAGE, QUERY, NONE = "passage", "query", "none"
@@ -31,14 +36,31 @@ def arms_of(settings: EncoderSettings, own_prompts: dict[str, str]) -> dict[str,
     Names: ``passage`` and ``query`` as configured, ``none``, ``model:<key>`` for a prompt that the model registers,
     and the quoted prompt itself for a commonly known one.
     """
-    candidates = [(PASSAGE, settings.passage_arm), (QUERY, settings.query_arm), (NONE, "")]
-    candidates += [(f"model:{key}", prompt) for key, prompt in sorted(own_prompts.items())]
-    candidates += [(repr(prompt), prompt) for prompt in KNOWN_PROMPTS]
+    shared = shared_extra(settings.passage_extra, settings.query_extra)
+    candidates = [(PASSAGE, settings.passage_arm), (QUERY, settings.query_arm), (NONE, as_arm("", shared))]
+    candidates += [(f"model:{key}", as_arm(prompt, shared)) for key, prompt in sorted(own_prompts.items())]
+    candidates += [(repr(prompt), as_arm(prompt, shared)) for prompt in KNOWN_PROMPTS]
     arms: dict[str, str] = {}
     for name, prompt in candidates:
         if prompt not in arms.values():
             arms[name] = prompt
     return arms
+
+
+def accepted_arms(arms: dict[str, str], text: str, encode: Callable[[list[str], str], np.ndarray]) -> dict[str, str]:
+    """The arms that the encoder takes, tried on one text: some servers refuse a request without a role's fields.
+
+    The configured roles are not tried: where they are refused, nothing can be audited.
+    """
+    accepted = {}
+    for name, arm in arms.items():
+        if name not in (PASSAGE, QUERY):
+            try:
+                encode([text], arm)
+            except RequestRefusedError:
+                continue
+        accepted[name] = arm
+    return accepted
 
 
 def prompt_not_applied(own_prompts: dict[str, str], never_applied: list[str], model: str) -> Finding | None:

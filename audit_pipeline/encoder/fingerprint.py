@@ -117,7 +117,7 @@ def fingerprint(
     states = judge(sample, arms, embed_text, calibration, encode)
     adopted = adopt_template(sample, states, embed_text, prompt)
     progress("role fingerprint: unexplained rows", 2, 3)
-    misalignment = _seek_misaligned(sample, states, calibration, vectors, usable, texts, prompt, encode)
+    misalignment = seek_misaligned(sample, states, calibration, vectors, usable, texts, prompt, encode)
     progress("role fingerprint", 3, 3)
     verdicts = cells.verdicts(sample, states, calibration, settings.encoder, adopted or embed_text)
     findings += report.findings_of(cells, sample, states, misalignment, calibration, settings, adopted, rows)
@@ -134,7 +134,7 @@ def fingerprint(
     )
 
 
-def _seek_misaligned(
+def seek_misaligned(
     sample: Sample,
     states: RowStates,
     calibration: Calibration,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -53,6 +53,10 @@ class Fidelity:
 
     states: Mapping[str, tuple[str, str | None]] = field(default_factory=dict)
     fresh: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+
+FidelityCheck = Callable[[list[str]], Fidelity]
+"""check(chunk ids) -> what the vector checks find of these chunks' rows; asked for the missed ones only."""
 
 
 @dataclass

@@ -14,7 +14,7 @@ from audit_pipeline.index.snapshot import SearchHits, TableSnapshot, VariantFunc
 from audit_pipeline.proportions import stratified
 from audit_pipeline.results import Progress, StageResult, no_progress
 from audit_pipeline.retrieval.diagnosis import Diagnosis, Probes, diagnose
-from audit_pipeline.retrieval.miss import Evidence, Fidelity, texts_by_id
+from audit_pipeline.retrieval.miss import Evidence, Fidelity, FidelityCheck, texts_by_id
 from audit_pipeline.retrieval.ranking import Identities, best_others, nullable, rank_answers, rank_returned
 from audit_pipeline.retrieval.search_findings import search_findings
 from audit_pipeline.retrieval.tables import PROBE_COLUMNS, as_schema, booleans, qrels_table, retrieved_table
@@ -32,15 +32,15 @@ def run_self_retrieval(
     progress: Progress = no_progress,
     *,
     variants: VariantFunction | None = None,
-    fidelity: Fidelity | None = None,
+    fidelity: FidelityCheck | None = None,
 ) -> StageResult:
     """Searches each probe's own text as the application does, and scores it exactly.
 
     ``plan`` has the schema PROBE_PLAN; ``query_vectors`` (n, d) are its chunks' own texts in the query role, in its
     order; ``store`` (schema CHUNKS) is the source store where there is one. Returns the tables ``self_retrieval``,
     ``retrieved`` and ``qrels``, and the section self_retrieval of audit.json without its strata, with ``causes``
-    (counts by cause) and ``misses`` beside it. The headline self@1 is as returned. Raises ValueError where plan and
-    vectors differ in length.
+    (counts by cause) and ``misses`` beside it. ``fidelity`` judges the vectors of the missed chunks. The headline
+    self@1 is as returned. Raises ValueError where plan and vectors differ in length.
     """
     if len(query_vectors) != plan.num_rows:
         raise ValueError(f"{len(query_vectors)} query vectors for {plan.num_rows} probes")
@@ -54,7 +54,9 @@ def run_self_retrieval(
     hit_1 = returned_rank == 1
     ids = chunk_ids.to_pylist()
     missed = np.flatnonzero(~hit_1)
-    own_texts = texts_by_id(store, [ids[position] for position in missed])
+    missed_ids = [ids[position] for position in missed]
+    own_texts = texts_by_id(store, missed_ids)
+    judged = fidelity(missed_ids) if fidelity is not None and missed_ids else Fidelity()
     texts = _query_texts(ids, missed, own_texts, ranking.row, snapshot)
     codes = identities.codes_of(ranking.row)
     diagnosis = diagnose(
@@ -72,7 +74,7 @@ def run_self_retrieval(
             not_relevant=lambda probe, rows: identities.codes_of(rows) != codes[probe],
         ),
         missed,
-        Evidence(snapshot, exact, identities, settings, own_texts, variants, fidelity or Fidelity()),
+        Evidence(snapshot, exact, identities, settings, own_texts, variants, judged),
         progress=progress,
     )
     other_row, other_score = best_others(ranking, identities)

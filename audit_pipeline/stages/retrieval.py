@@ -12,11 +12,13 @@ from audit_pipeline.retrieval.ann_recall import run_ann_recall
 from audit_pipeline.retrieval.held_out import run_held_out
 from audit_pipeline.retrieval.labelled import label_findings, run_labelled
 from audit_pipeline.retrieval.self_retrieval import run_self_retrieval
+from audit_pipeline.retrieval.vector_findings import vector_findings
 from audit_pipeline.retrieval.verdict import run_verdict
 from audit_pipeline.stages.held_out import body_vectors, held_out_plan
 from audit_pipeline.stages.index import can_probe, pinned_snapshot
 from audit_pipeline.stages.probes import planned_labels
 from audit_pipeline.stages.texts import chunks_of, embedded
+from audit_pipeline.stages.vectors import fidelity_of
 from audit_pipeline.stages.workspace import Workspace, corpus_stage
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ def self_retrieval(workspace: Workspace) -> StageResult:
     plan = encodable(workspace, snapshot, workspace.table("probe_plan", "probe_plan"))
     texts = embedded(workspace, chunks_of(workspace.population(), plan["chunk_id"]))
     vectors = workspace.encoded(workspace.settings.encoder.query_arm, texts, snapshot.info.dimension)
-    return run_self_retrieval(
+    result = run_self_retrieval(
         snapshot,
         plan,
         vectors,
@@ -38,7 +40,10 @@ def self_retrieval(workspace: Workspace) -> StageResult:
         workspace.settings,
         workspace.progress,
         variants=snapshot.variant_search,
+        fidelity=lambda chunk_ids: fidelity_of(workspace, snapshot, chunk_ids),
     )
+    result.findings += vector_findings(result.tables["self_retrieval"], workspace.findings("role_fingerprint"))
+    return result
 
 
 @corpus_stage

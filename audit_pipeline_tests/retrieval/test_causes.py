@@ -40,6 +40,9 @@ def causes_of(
     made: TableSnapshot, queries: np.ndarray, store: pa.Table | None = None, **options: Any
 ) -> dict[str, Any]:
     store = rows() if store is None else store
+    if "fidelity" in options:
+        judged = options.pop("fidelity")
+        options["fidelity"] = lambda missed: judged
     result = run_self_retrieval(
         made,
         options.pop("plan", plan(store)),

@@ -15,7 +15,7 @@ from audit_pipeline.encoder.cells import Cells
 from audit_pipeline.encoder.fidelity import MISALIGNED, judge
 from audit_pipeline.encoder.fingerprint import seek_misaligned
 from audit_pipeline.encoder.models import Encoder
-from audit_pipeline.encoder.roles import arms_of
+from audit_pipeline.encoder.roles import PASSAGE
 from audit_pipeline.encoder.sampling import draw_sample
 from audit_pipeline.encoder.template import embedded_texts
 from audit_pipeline.encoder.vector_store import VectorStore
@@ -54,13 +54,15 @@ def judge_rows(
         tuple(ArmLoss(arm["name"], arm["prompt"], arm["loss_median"], arm["loss_p5"]) for arm in calibration["arms"]),
         int(calibration["n"]),
     )
-    prompt = settings.encoder.passage_prompt
+    prompt = settings.encoder.passage_arm
+    # The arms that were calibrated: a server may have refused others.
+    arms = {PASSAGE: prompt} | {arm.name: arm.prompt for arm in measured.arms}
 
     def encode(texts: list[str], of_prompt: str) -> np.ndarray:
         return vector_store.get_or_encode(encoder, of_prompt, texts).vectors
 
     sample = draw_sample(rows, vectors, chosen, Cells.of(rows).codes, store, embed_text)
-    states = judge(sample, arms_of(settings.encoder, encoder.own_prompts), embed_text, measured, encode)
+    states = judge(sample, arms, embed_text, measured, encode)
     texts = embedded_texts(rows, embed_text)
     misalignment = seek_misaligned(sample, states, measured, vectors, usable, texts, prompt, encode)
     ids = rows["chunk_id"].take(pa.array(chosen)).to_pylist()

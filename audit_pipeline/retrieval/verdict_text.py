@@ -64,7 +64,10 @@ def verdict_text(
     parts.append(_errors(findings))
     parts.append(_blind(blind_spots))
     visible = smallest_visible_share(batch_probes)
-    if visible is not None and visible < 1:
+    census = verdict.figures.self_1.n > 0 and verdict.figures.self_1.low == verdict.figures.self_1.high
+    if census:
+        parts.append("Every chunk was probed.")
+    elif visible is not None and visible < 1:
         parts.append(
             f"With {batch_probes:,} probes, the median of a batch, a defect in under {visible:.1%} of that batch's "
             "chunks could have gone unseen."

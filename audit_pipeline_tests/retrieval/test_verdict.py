@@ -230,8 +230,14 @@ def test_the_text_names_figures_causes_errors_and_what_could_not_be_seen():
     assert "Mend the error findings first: missing_rows (1)." in text
     assert "own query path was not observed" in text
     assert "no labelled queries" in text
+    assert "Every chunk was probed." in text
+    assert "could have gone unseen" not in text
+
+
+def test_a_sample_says_which_defect_could_have_gone_unseen():
+    text = verdict(self_result(1000, LOST, chunks=50_000), chunks=50_000).summary["verdict"]["text"]
     # 1,000 probes of one batch: 1 - .05^(1/1000) = .3 %
-    assert "a defect in under 0.3% of that batch's chunks" in text
+    assert "a defect in under 0.3% of that batch's chunks could have gone unseen" in text
 
 
 def prompted(query: str, passage: str) -> IndexAuditSettings:

@@ -81,6 +81,22 @@ def prepare(state: StateOption = None) -> None:
     prepare_home(_root(state))
 
 
+@app.command()
+def inspect(
+    uri: Annotated[str, typer.Argument(help="LanceDB folder or object store URI.")],
+    table: Annotated[
+        str | None, typer.Option("--table", help="Table, or '*' for all of one shape; default: the largest.")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", help="Encoder of the application: its role is looked for.")
+    ] = None,
+) -> None:
+    """Print settings for a table that something else wrote, with what each guess rests on. Nothing is changed."""
+    from audit_pipeline.stages.inspection import proposal
+
+    typer.echo(proposal(uri, table, model), nl=False)
+
+
 def _root(state: Path | None) -> Path:
     return (state or Path(os.environ.get("DAGSTER_HOME") or ".audit")).expanduser().absolute()
 

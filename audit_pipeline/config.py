@@ -6,7 +6,7 @@ import datetime as dt
 import difflib
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -19,6 +19,8 @@ NAME_PATTERN = re.compile(r"^[a-z0-9][a-z0-9-]{0,62}$")
 
 ColumnPath = str | list[str]
 CHUNK_COLUMNS = ("chunk_id", "text", "source", "ingestion_date", "doc_id", "heading", "position")
+COMPOSITE_COLUMNS = ("chunk_id", "source", "doc_id", "heading")
+_Column = TypeVar("_Column")
 
 SERVER_FIELDS = {
     "base_url",
@@ -205,13 +207,33 @@ class IndexSettings(Settings):
     uri: str | None = Field(
         default=None, description="LanceDB folder or object store URI; default: in the state folder."
     )
-    table: str = Field(default="chunks", description="Name of the table.")
+    table: str = Field(default="chunks", description="Name of the table; '*': all tables of one shape, each a source.")
     managed: bool = Field(
         default=True, description="true: this project writes the table; false: read only, as it stands."
     )
-    layout: Literal["auto", "plain"] = Field(default="auto", description="Shape of a table written by something else.")
-    columns: dict[str, str] = Field(
-        default_factory=dict, description="Where each field stands in the table; default: the same names."
+    layout: Literal[
+        "auto",
+        "plain",
+        "langchain",
+        "llama_index",
+        "haystack",
+        "haiku_rag",
+        "anythingllm",
+        "agno",
+        "crewai",
+        "cognee",
+        "openclaw",
+        "nv_ingest",
+        "graphrag",
+        "lancedb_registry",
+    ] = Field(default="auto", description="Shape of a table written by something else; auto recognises it.")
+    columns: dict[str, ColumnPath | None] = Field(
+        default_factory=dict,
+        description=(
+            "Where each field stands in the table; default: the same names. A column; metadata.source in a struct; "
+            "payload$.content in a JSON string; documents[id=document_id].uri in another table; a list for a composite "
+            "chunk_id, source, doc_id or heading; null where the table has no such field."
+        ),
     )
     embed_text: str | None = Field(
         default=None,
@@ -227,7 +249,14 @@ class IndexSettings(Settings):
 
     @field_validator("columns")
     @classmethod
-    def _known_columns(cls, columns: dict[str, str]) -> dict[str, str]:
+    def _known_columns(cls, columns: dict[str, ColumnPath | None]) -> dict[str, ColumnPath | None]:
+        for field, path in columns.items():
+            if isinstance(path, list) and (field not in COMPOSITE_COLUMNS or not path):
+                raise ValueError(
+                    f"{field!r} takes one column, not a list: a list is for {', '.join(COMPOSITE_COLUMNS)}"
+                )
+        if "vector" in columns and columns["vector"] is None:
+            raise ValueError("'vector' cannot be null: name the column of the vectors")
         return _check_columns(columns, (*CHUNK_COLUMNS, "vector"))
 
 
@@ -360,9 +389,24 @@ class IndexAuditSettings(Settings):
                 raise ValueError("encoder: a managed index needs an encoder, or set index.managed to false")
         elif self.index.uri is None or "table" not in self.index.model_fields_set:
             raise ValueError("index: an index as it stands (managed: false) needs its 'uri' and 'table'")
+        if self.index.table == "*":
+            self._check_many_tables()
         if self.labels.see_also and not any(source.format == "docstrings" for source in self.sources):
             raise ValueError("labels.see_also needs a source of format docstrings")
         return self
+
+    def _check_many_tables(self) -> None:
+        if self.index.managed:
+            raise ValueError("index.table: a managed index is one table: give it a name instead of '*'")
+        if self.sources:
+            raise ValueError("index.table: '*' cannot be compared with sources: audit each table with its own sources")
+        lifted = [name for name in ("min_score", "fast_search") if getattr(self.index.search, name)]
+        lifted += ["filter"] if self.index.filter is not None else []
+        if lifted:
+            raise ValueError(
+                f"index.table: over several tables ('*') every search is exact, without {lifted[0]!r}: "
+                "remove it, or audit each table by itself"
+            )
 
     @property
     def dagster_name(self) -> str:
@@ -438,7 +482,7 @@ def resolve_paths(settings: IndexAuditSettings, base: Path) -> IndexAuditSetting
     )
 
 
-def _check_columns(columns: dict[str, str], known: tuple[str, ...]) -> dict[str, str]:
+def _check_columns(columns: dict[str, _Column], known: tuple[str, ...]) -> dict[str, _Column]:
     for column in columns:
         if column not in known:
             raise ValueError(

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from audit_pipeline.config import CHUNK_COLUMNS, SourceSettings
+from audit_pipeline.corpus.dates import days_of, holds_dates
 from audit_pipeline.errors import AuditInputError
 
 REQUIRED = ("chunk_id", "text")
@@ -97,7 +98,7 @@ def to_raw(
     )
     if "ingestion_date" in fields:
         columns["ingestion_date"], bad = _to_date(_array(fields["ingestion_date"]), names["ingestion_date"], where)
-        detail = f"column {names['ingestion_date']!r} holds no ISO date"
+        detail = f"column {names['ingestion_date']!r} holds no date"
         if entry.ingestion_date is not None:
             null = columns["ingestion_date"].is_null().to_numpy(zero_copy_only=False) & ~bad
             day = pa.scalar(entry.ingestion_date, pa.date32())
@@ -195,29 +196,11 @@ def _to_position(array: pa.Array, name: str, where: Where) -> pa.Array:
 
 def _to_date(array: pa.Array, name: str, where: Where) -> tuple[pa.Array, np.ndarray]:
     """(date32 days in UTC, rows whose value is no date). A time without a zone is taken as it stands."""
-    kind = array.type
-    good = np.zeros(len(array), dtype=bool)
-    if pa.types.is_null(kind) or pa.types.is_date(kind):
-        return array.cast(pa.date32()), good
-    if pa.types.is_timestamp(kind):
-        utc = array.cast(pa.timestamp(kind.unit))  # dropping the zone leaves the UTC instant
-        return pc.floor_temporal(utc, unit="day").cast(pa.date32()), good
-    if _is_text(kind) or pa.types.is_binary(kind):
-        strings, _ = _decoded(array)
-        encoded = strings.dictionary_encode()
-        days = pa.array([_iso_day(value) for value in encoded.dictionary.to_pylist()], pa.date32())
-        dates = days.take(encoded.indices)
-        bad = dates.is_null().to_numpy(zero_copy_only=False) & strings.is_valid().to_numpy(zero_copy_only=False)
-        return dates, bad
-    raise _unusable(array, "ingestion_date", name, where, "dates, timestamps or ISO strings")
-
-
-def _iso_day(value: str) -> dt.date | None:
-    try:
-        moment = dt.datetime.fromisoformat(value.strip())
-        return (moment if moment.tzinfo is None else moment.astimezone(dt.UTC)).date()
-    except (ValueError, OverflowError):
-        return None
+    if pa.types.is_binary(array.type) or _is_text(array.type):
+        array, _ = _decoded(array)
+    if not holds_dates(array.type):
+        raise _unusable(array, "ingestion_date", name, where, "dates, timestamps, strings or epoch numbers")
+    return days_of(array)
 
 
 def _unusable(array: pa.Array, field: str, name: str, where: Where, wanted: str) -> AuditInputError:

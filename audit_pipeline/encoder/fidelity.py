@@ -18,8 +18,15 @@ MISALIGNED = "misaligned"
 VECTOR_DRIFT = "vector_drift"
 NOT_IDENTIFIABLE = "not_identifiable"  # within storage noise, but over what the nearest arm would cost
 
-# Templates that writers are known to embed. The first is the bare text.
-TEMPLATES = ("{text}", "{heading}\n\n{text}", "{heading}: {text}", "heading: {heading}\n\n{text}")
+# Templates that writers are known to embed. The first is the bare text; before_text is what a layout rebuilds.
+TEMPLATES = (
+    "{text}",
+    "{before_text}{text}",
+    "{heading}\n\n{text}",
+    "{heading}: {text}",
+    "heading: {heading}\n\n{text}",
+)
+TEMPLATE_FIELDS = ("text", "heading", "before_text")
 EXPLAINS_SHARE = 0.1
 """Another arm explains a row when its loss is under this share of the configured arm's."""
 ROWS_OF_A_ROUND = 24
@@ -112,11 +119,8 @@ def explanation_texts(fields: pa.Table, explanation: Explanation, embed_text: st
 
 def _filled(template: str, fields: pa.Table) -> bool:
     """Whether the rows can tell this template from the bare text."""
-    if "{heading}" not in template:
-        return True
-    if "heading" not in fields.column_names:
-        return False
-    return any(heading for heading in fields["heading"].to_pylist())
+    named = [name for name in TEMPLATE_FIELDS if name != "text" and f"{{{name}}}" in template]
+    return all(name in fields.column_names and any(fields[name].to_pylist()) for name in named)
 
 
 def _judge_drifted_texts(

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import difflib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from audit_pipeline.config import CHUNK_COLUMNS
+from audit_pipeline.config import CHUNK_COLUMNS, ColumnPath
+from audit_pipeline.corpus.dates import days_of, holds_dates
 from audit_pipeline.corpus.text import sha256_hex
 from audit_pipeline.errors import AuditInputError
+from audit_pipeline.index.paths import OtherTables, Path, as_strings, find_path, is_text, joined
 from audit_pipeline.index.vectors import is_vector_type
 
 
 @dataclass(frozen=True)
 class ColumnPaths:
-    """Where each chunk field and the vector stand: a column, then the fields of a struct. Absent fields lack."""
+    """Where each chunk field and the vector stand; absent fields lack. Several paths are the parts of one name.
 
-    fields: dict[str, list[str]]
+    ``further`` are row fields beside the chunk fields that a template may name, ``named`` the fields whose place the
+    settings say.
+    """
+
+    fields: dict[str, tuple[Path, ...]]
     vector: str
+    further: dict[str, Path] = field(default_factory=dict)
+    named: frozenset[str] = frozenset()
 
     @property
     def absent(self) -> tuple[str, ...]:
@@ -31,74 +38,83 @@ class ColumnPaths:
     @property
     def selected(self) -> list[str]:
         """Top-level columns to read, each once."""
-        return list(dict.fromkeys([*(path[0] for path in self.fields.values()), self.vector]))
+        parts = [path.column for paths in self.fields.values() for path in paths]
+        return list(dict.fromkeys([*parts, *(path.column for path in self.further.values()), self.vector]))
 
 
-def resolve_columns(schema: pa.Schema, named: Mapping[str, str], table: str) -> ColumnPaths:
-    """Paths of the fields the table holds; a default name that the table lacks is absent.
+def resolve_columns(
+    schema: pa.Schema,
+    named: Mapping[str, ColumnPath | None],
+    table: str,
+    *,
+    usual: Mapping[str, Sequence[str]] | None = None,
+    others: OtherTables | None = None,
+    further: Sequence[str] = (),
+) -> ColumnPaths:
+    """Paths of the fields the table holds; a default name that the table lacks is absent, as is one named null.
 
-    Raises AuditInputError where a named column lacks, where there is no text, or no vector column.
+    ``usual`` are a layout's names for fields that the settings do not name: the first that the table holds, none for
+    a field that the layout does not have. ``further`` are the further row fields that ``index.embed_text`` names.
+    Raises AuditInputError where a named column lacks, where there is no text that was expected, or no vector column.
     """
-    fields: dict[str, list[str]] = {}
-    for field in CHUNK_COLUMNS:
-        name = named.get(field, field)
-        path = _path(schema, name)
-        if path is not None:
-            fields[field] = path
-        elif field in named or field == "text":
-            candidates = [column.name for column in schema if _is_text(column.type)]
-            raise _missing(table, field, name, schema.names, candidates if field == "text" else [])
-    vector = named.get("vector", "vector")
-    candidates = [column.name for column in schema if is_vector_type(column.type)]
-    if vector not in schema.names:
-        raise _missing(table, "vector", vector, schema.names, candidates)
-    if not is_vector_type(schema.field(vector).type):
-        raise AuditInputError(
-            f"index.columns: column {vector!r} of table {table!r} is {schema.field(vector).type}, "
-            f"expected a list of floats (candidates: {', '.join(candidates) or '(none)'}): name the vector column"
-        )
-    for field, path in fields.items():
-        if path[0] == vector:
-            raise _unusable(path, field, schema.field(vector).type, "strings, numbers or dates")
-    return ColumnPaths(fields, vector)
+    usual = usual or {}
+    fields: dict[str, tuple[Path, ...]] = {}
+    for chunk_field in CHUNK_COLUMNS:
+        given = named.get(chunk_field, chunk_field)
+        if given is None:
+            continue
+        if chunk_field not in named and chunk_field in usual:
+            candidates = [find_path(schema, name, others) for name in usual[chunk_field]]
+            found = next((path for path in candidates if path is not None), None)
+            if found is not None:
+                fields[chunk_field] = (found,)
+            elif chunk_field == "text" and usual["text"]:
+                raise _missing(table, "text", usual["text"][0], schema.names, _texts(schema))
+            continue
+        names = [given] if isinstance(given, str) else given
+        paths = [find_path(schema, name, others) for name in names]
+        if None not in paths:
+            fields[chunk_field] = tuple(path for path in paths if path is not None)
+        elif chunk_field in named or chunk_field == "text":
+            candidates_of_text = _texts(schema) if chunk_field == "text" else []
+            raise _missing(table, chunk_field, names[paths.index(None)], schema.names, candidates_of_text)
+    vector = _vector_column(schema, named.get("vector"), usual.get("vector", ("vector",)), table)
+    for chunk_field, paths_of_field in fields.items():
+        for path in paths_of_field:
+            if path.column == vector:
+                raise _unusable(path, chunk_field, schema.field(vector).type, "strings, numbers or dates")
+    return ColumnPaths(
+        fields, vector, _further(schema, further, table, others), frozenset(name for name in named if named[name])
+    )
 
 
-def text_of(rows: pa.Table, path: list[str], field: str) -> pa.Array:
-    """A field as strings; numbers are written out (for the text only strings are taken). Raises AuditInputError."""
-    array = _at(rows, path)
-    kind = array.type
-    if _is_text(kind) or pa.types.is_null(kind):
-        return array.cast(pa.string())
-    if field != "text":
-        if pa.types.is_integer(kind) or pa.types.is_date(kind) or pa.types.is_timestamp(kind):
-            return array.cast(pa.string())
-        if pa.types.is_floating(kind):
-            # pandas turns integers with gaps into floats: 7.0 was written as 7.
-            whole = pc.all(pc.equal(array, pc.floor(array))).as_py() is not False
-            return (array.cast(pa.int64(), safe=False) if whole else array).cast(pa.string())
-    raise _unusable(path, field, kind, "strings" if field == "text" else "strings or numbers")
+def text_of(rows: pa.Table, paths: Sequence[Path], field: str) -> pa.Array:
+    """A field as strings, several parts joined; for the text only strings are taken. Raises AuditInputError."""
+    arrays = []
+    for path in paths:
+        array = path.values(rows)
+        if field == "text" and not (is_text(array.type) or pa.types.is_null(array.type)):
+            raise _unusable(path, field, array.type, "strings")
+        try:
+            arrays.append(as_strings(array))
+        except TypeError as error:
+            raise _unusable(path, field, array.type, "strings or numbers") from error
+    return arrays[0] if len(arrays) == 1 else joined(arrays)
 
 
-def date_of(rows: pa.Table, path: list[str]) -> pa.Array:
-    """A field as date32 (UTC days); null where a string is no ISO date. Raises AuditInputError for other types."""
-    array = _at(rows, path)
-    kind = array.type
-    if pa.types.is_null(kind) or pa.types.is_date(kind):
-        return array.cast(pa.date32())
-    if pa.types.is_timestamp(kind):
-        return pc.floor_temporal(array.cast(pa.timestamp(kind.unit)), unit="day").cast(pa.date32())
-    if _is_text(kind):
-        encoded = array.cast(pa.string()).dictionary_encode()
-        days = pa.array([_iso_day(value) for value in encoded.dictionary.to_pylist()], pa.date32())
-        return days.take(encoded.indices)
-    raise _unusable(path, "ingestion_date", kind, "dates, timestamps or ISO strings")
+def date_of(rows: pa.Table, path: Path) -> tuple[pa.Array, np.ndarray]:
+    """(date32 days in UTC, values that were not understood) as ``corpus.dates.days_of``. Raises AuditInputError."""
+    array = path.values(rows)
+    if not holds_dates(array.type):
+        raise _unusable(path, "ingestion_date", array.type, "dates, timestamps, strings or epoch numbers")
+    return days_of(array)
 
 
-def integer_of(rows: pa.Table, path: list[str]) -> pa.Array:
+def integer_of(rows: pa.Table, path: Path) -> pa.Array:
     """A field as int32. Raises AuditInputError for values that are no such numbers."""
-    array = _at(rows, path)
+    array = path.values(rows)
     try:
-        if _is_text(array.type) or pa.types.is_integer(array.type) or pa.types.is_floating(array.type):
+        if is_text(array.type) or pa.types.is_integer(array.type) or pa.types.is_floating(array.type):
             return array.cast(pa.int32())
         if pa.types.is_null(array.type):
             return array.cast(pa.int32())
@@ -124,40 +140,36 @@ def content_ids(texts: pa.Array) -> pa.Array:
     return pc.binary_join_element_wise(digests, suffix, "")
 
 
-def _path(schema: pa.Schema, name: str) -> list[str] | None:
-    if name in schema.names:
-        return [name]
-    parts = name.split(".")
-    if parts[0] not in schema.names:
-        return None
-    kind = schema.field(parts[0]).type
-    for part in parts[1:]:
-        if not pa.types.is_struct(kind) or kind.get_field_index(part) < 0:
-            return None
-        kind = kind.field(part).type
-    return parts if len(parts) > 1 else None
+def _vector_column(schema: pa.Schema, named: ColumnPath | None, usual: Sequence[str], table: str) -> str:
+    candidates = [column.name for column in schema if is_vector_type(column.type)]
+    vector = str(named) if named is not None else next((name for name in usual if name in schema.names), usual[0])
+    if vector not in schema.names:
+        raise _missing(table, "vector", vector, schema.names, candidates)
+    if not is_vector_type(schema.field(vector).type):
+        raise AuditInputError(
+            f"index.columns: column {vector!r} of table {table!r} is {schema.field(vector).type}, "
+            f"expected a list of floats (candidates: {', '.join(candidates) or '(none)'}): name the vector column"
+        )
+    return vector
 
 
-def _at(rows: pa.Table, path: list[str]) -> pa.Array:
-    array = rows[path[0]].combine_chunks()
-    for part in path[1:]:
-        array = pc.struct_field(array, part)
-    if isinstance(array, pa.ExtensionArray):
-        array = array.storage
-    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+def _further(schema: pa.Schema, names: Sequence[str], table: str, others: OtherTables | None) -> dict[str, Path]:
+    found: dict[str, Path] = {}
+    for name in names:
+        path = find_path(schema, name, others)
+        if path is None:
+            close = difflib.get_close_matches(name, [*CHUNK_COLUMNS, *schema.names], n=1)
+            hint = f" (did you mean {close[0]!r}?)" if close else ""
+            raise AuditInputError(
+                f"index.embed_text: table {table!r} has no column {name!r}{hint}: "
+                f"use one of {', '.join([*CHUNK_COLUMNS, *schema.names])}"
+            )
+        found[name] = path
+    return found
 
 
-def _is_text(kind: pa.DataType) -> bool:
-    value = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return pa.types.is_string(value) or pa.types.is_large_string(value) or pa.types.is_string_view(value)
-
-
-def _iso_day(value: str) -> dt.date | None:
-    try:
-        moment = dt.datetime.fromisoformat(value.strip())
-        return (moment if moment.tzinfo is None else moment.astimezone(dt.UTC)).date()
-    except (ValueError, OverflowError):
-        return None
+def _texts(schema: pa.Schema) -> list[str]:
+    return [column.name for column in schema if is_text(column.type)]
 
 
 def _missing(table: str, field: str, name: str, present: list[str], candidates: list[str]) -> AuditInputError:
@@ -170,8 +182,8 @@ def _missing(table: str, field: str, name: str, present: list[str], candidates: 
     )
 
 
-def _unusable(path: list[str], field: str, kind: pa.DataType, wanted: str) -> AuditInputError:
+def _unusable(path: Path, field: str, kind: pa.DataType, wanted: str) -> AuditInputError:
     return AuditInputError(
-        f"index.columns: column {'.'.join(path)!r} for {field} is of type {kind}, expected {wanted}: "
+        f"index.columns: column {str(path)!r} for {field} is of type {kind}, expected {wanted}: "
         f"name another column under index.columns: {{{field}: ...}}"
     )

@@ -10,12 +10,10 @@ import pyarrow.compute as pc
 
 from audit_pipeline import schemas
 from audit_pipeline.corpus.batches import parse_batch_key
-from audit_pipeline.index.snapshot import USABLE, VECTOR_STATES, WRONG_DIMENSION, ZERO
+from audit_pipeline.index.placeholders import blank_texts, placeholder_rows
+from audit_pipeline.index.snapshot import USABLE, VECTOR_STATES, WRONG_DIMENSION
 from audit_pipeline.index.text_drift import kind_of_drift
 from audit_pipeline.scopes import Cell
-
-_BLANK = r"^\s*$"
-_PLACEHOLDER = r"^__\w+__$"
 
 
 @dataclass(frozen=True)
@@ -67,16 +65,20 @@ def compare(
     rejected: pa.Table | None,
     max_tokens: int | None,
     lengths: pa.Table | None = None,
+    *,
+    zeros_meant: bool = False,
+    has_text: bool = True,
 ) -> Comparison:
     """Compare table rows with the store's rows of the same batches.
 
     ``rows`` are table rows (``schemas.CHUNKS`` fields), ``vector_state`` (n,) aligned; ``store`` (schemas.CHUNKS)
     is None where there is none to compare with; ``rejected`` (schemas.REJECTED_CHUNKS). Truncation is counted over
     ``lengths`` (default: the store), a table of chunk_id, batch and n_tokens. An id that stands in the table under
-    any batch is not missing. Texts are compared byte for byte, through their hashes.
+    any batch is not missing. Texts are compared byte for byte, through their hashes. ``zeros_meant`` is that of the
+    snapshot; without ``has_text`` no text is blank, for the table has none.
     """
     ids, batches = _one(rows["chunk_id"]), _one(rows["batch"])
-    placeholder = _placeholders(rows, vector_state)
+    placeholder = placeholder_rows(rows, vector_state, zeros_meant)
     bad = (vector_state != USABLE) & ~placeholder
     wrong = bad & (vector_state == WRONG_DIMENSION)
     states = pa.array(np.array(VECTOR_STATES, dtype=object)[vector_state], pa.string())
@@ -109,7 +111,7 @@ def compare(
         invalid=table.where(pa.array(bad & ~wrong)),
         wrong_dimension=table.where(pa.array(wrong)),
         drifted=drifted,
-        blank=table.where(pc.and_(pc.match_substring_regex(_one(rows["text"]), _BLANK), pa.array(~placeholder))),
+        blank=table.where(pc.and_(blank_texts(rows), pa.array(~placeholder & has_text))),
         placeholders=table.where(pa.array(placeholder)),
         rejected=refused,
         truncated=truncated,
@@ -148,15 +150,6 @@ def integrity_table(comparison: Comparison) -> pa.Table:
         },
         schema=schemas.BATCH_INTEGRITY,
     )
-
-
-def _placeholders(rows: pa.Table, vector_state: np.ndarray) -> np.ndarray:
-    """(n,) bool: rows that writers leave as stand-ins, such as ``__DUMMY__``, or without both text and vector."""
-    text, ids = _one(rows["text"]), _one(rows["chunk_id"])
-    named = pc.or_(pc.match_substring_regex(text, _PLACEHOLDER), pc.match_substring_regex(ids, _PLACEHOLDER))
-    blank = pc.match_substring_regex(text, _BLANK).to_numpy(zero_copy_only=False)
-    empty = (vector_state == ZERO) | (vector_state == VECTOR_STATES.index("null"))
-    return named.to_numpy(zero_copy_only=False) | (blank & empty)
 
 
 def _drifted(rows: pa.Table, store: pa.Table) -> Flagged:

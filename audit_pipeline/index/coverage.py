@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from audit_pipeline.config import IndexSettings
@@ -27,8 +29,16 @@ def off_unit_length(snapshot: TableSnapshot) -> np.ndarray:
 def index_findings(info: IndexInfo, settings: IndexSettings, placeholders: int = 0) -> list[Finding]:
     """index_absent, index_empty or index_stale: at most one of them.
 
-    An index that covers no more rows than there are ``placeholders`` was built before the real rows came: empty.
+    An index that covers no more rows than there are ``placeholders`` was built before the real rows came: empty. Of
+    several tables each has its own; that none of them has an index is told once.
     """
+    if info.tables and info.index_type is not None:
+        return [
+            replace(finding, scope={"source": one.table})
+            for one in info.tables
+            for finding in index_findings(one, settings)
+            if finding.code != "index_absent"
+        ]
     if info.rows == 0:
         return []
     skipped = settings.search.fast_search
@@ -87,6 +97,35 @@ def index_findings(info: IndexInfo, settings: IndexSettings, placeholders: int =
             evidence=evidence,
         )
     ]
+
+
+def fts_findings(info: IndexInfo, settings: IndexSettings) -> list[Finding]:
+    """fts_index_stale: rows outside a full-text index, one finding a column and table."""
+    findings = []
+    for one in info.tables or (info,):
+        for fts in one.fts:
+            if not fts.unindexed_rows or not one.rows:
+                continue
+            covered = "none" if not fts.indexed_rows else f"{fts.indexed_rows:,}"
+            findings.append(
+                Finding(
+                    code="fts_index_stale",
+                    severity="warning",
+                    message=f"The full-text index on {fts.column!r} covers {covered} of {one.rows:,} rows: "
+                    "hybrid and text searches miss or scan the rest.",
+                    remedy=_optimise(settings, "an index that was made on an empty table has to be made again"),
+                    n_compared=one.rows,
+                    share=fts.unindexed_rows / one.rows,
+                    scope={"source": one.table} if info.tables else {},
+                    evidence={
+                        "index": fts.name,
+                        "column": fts.column,
+                        "indexed_rows": fts.indexed_rows,
+                        "unindexed_rows": fts.unindexed_rows,
+                    },
+                )
+            )
+    return findings
 
 
 def metric_findings(info: IndexInfo, off: np.ndarray, usable: int) -> list[Finding]:

@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.findings import MAX_EXAMPLES, Finding, Severity
 from audit_pipeline.index.comparison import Comparison, Flagged, compare, integrity_table
-from audit_pipeline.index.coverage import index_findings, metric_findings, off_unit_length
+from audit_pipeline.index.coverage import fts_findings, index_findings, metric_findings, off_unit_length
+from audit_pipeline.index.lacking import unmeasured_of_layout
 from audit_pipeline.index.snapshot import USABLE, TableSnapshot
 from audit_pipeline.index.text_drift import TRANSFORMATIONS
 from audit_pipeline.results import StageResult
@@ -53,7 +54,14 @@ def check_corpus(
     """
     comparable = store is not None and "chunk_id" not in snapshot.absent
     comparison = compare(
-        snapshot.rows, snapshot.vector_state, store if comparable else None, rejected, max_tokens, lengths
+        snapshot.rows,
+        snapshot.vector_state,
+        store if comparable else None,
+        rejected,
+        max_tokens,
+        lengths,
+        zeros_meant=snapshot.zeros_meant,
+        has_text="text" not in snapshot.absent,
     )
     usable = int((snapshot.vector_state == USABLE).sum())
     off = off_unit_length(snapshot)
@@ -62,9 +70,11 @@ def check_corpus(
         *_row_findings(comparison, settings),
         *_truncation(comparison, max_tokens, settings.limits.truncated),
         *index_findings(snapshot.info, settings.index, len(comparison.placeholders)),
+        *fts_findings(snapshot.info, settings.index),
         *(metric or _not_normalised(comparison, snapshot, off)),
         *_filter_excludes(comparison, snapshot, settings.index.filter),
         *_not_measured(comparison, store is not None, max_tokens),
+        *unmeasured_of_layout(snapshot),
     ]
     return StageResult(
         tables={"batch_integrity": integrity_table(comparison)},
@@ -188,17 +198,16 @@ def _row_findings(comparison: Comparison, settings: IndexAuditSettings) -> list[
         {**table, **read},
         "kinds",
     )
-    add(
-        _Kind(
+    if len(comparison.placeholders):
+        # Told once, wherever they stand: they are no fault of a batch.
+        kind = _Kind(
             "placeholder_rows",
             "info",
-            "{k} of {n} rows are stand-ins without content ({where}).",
-            "Delete them once real rows are there; an index built on them has to be built again.",
-        ),
-        comparison.placeholders,
-        table,
-        "states",
-    )
+            "{k} of {n} rows are stand-ins without text or without a vector ({where}): no vector search finds them.",
+            "Delete stand-ins once real rows are there, and embed rows that should be found; "
+            "an index built on stand-ins has to be built again.",
+        )
+        findings.append(_told(kind, comparison.placeholders, sum(table.values()), {}, "states"))
     return findings
 
 
@@ -304,23 +313,25 @@ def _scoped(
         members = [batch for batch, cell in cells.items() if cell in inside]
         rows = flagged.where(pc.is_in(flagged.batches, value_set=pa.array(members, pa.string())))
         n = sum(compared.get(batch, 0) for batch in members)
-        evidence: dict[str, Any] = {"rows": len(rows)}
-        if detail is not None and rows.detail is not None:
-            evidence[detail] = dict(sorted(Counter(rows.detail.to_pylist()).items()))
-        findings.append(
-            Finding(
-                code=kind.code,
-                severity=kind.severity,
-                message=kind.message.format(k=f"{len(rows):,}", n=f"{n:,}", where=describe(scope)),
-                remedy=kind.remedy,
-                n_compared=n,
-                share=min(len(rows) / n, 1.0) if n else None,
-                scope=scope,
-                evidence=evidence,
-                examples=pc.unique(rows.ids).sort().slice(0, MAX_EXAMPLES).to_pylist(),
-            )
-        )
+        findings.append(_told(kind, rows, n, scope, detail))
     return findings
+
+
+def _told(kind: _Kind, rows: Flagged, n: int, scope: dict[str, Any], detail: str | None) -> Finding:
+    evidence: dict[str, Any] = {"rows": len(rows)}
+    if detail is not None and rows.detail is not None:
+        evidence[detail] = dict(sorted(Counter(rows.detail.to_pylist()).items()))
+    return Finding(
+        code=kind.code,
+        severity=kind.severity,
+        message=kind.message.format(k=f"{len(rows):,}", n=f"{n:,}", where=describe(scope)),
+        remedy=kind.remedy,
+        n_compared=n,
+        share=min(len(rows) / n, 1.0) if n else None,
+        scope=scope,
+        evidence=evidence,
+        examples=pc.unique(rows.ids).sort().slice(0, MAX_EXAMPLES).to_pylist(),
+    )
 
 
 def _together(one: Flagged, other: Flagged, details: tuple[str, str]) -> Flagged:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +13,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from audit_pipeline import schemas
-from audit_pipeline.config import IndexSettings
-from audit_pipeline.corpus.batches import Grain, batch_keys
-from audit_pipeline.corpus.text import count_words, sha256_hex
+from audit_pipeline.config import CHUNK_COLUMNS, IndexSettings
+from audit_pipeline.corpus.batches import Grain
 from audit_pipeline.errors import AuditInputError
-from audit_pipeline.index.columns import (
-    ColumnPaths,
-    content_ids,
-    date_of,
-    integer_of,
-    resolve_columns,
-    text_of,
-)
+from audit_pipeline.index.chunk_rows import Derive, Naming, chunk_rows
+from audit_pipeline.index.columns import ColumnPaths, resolve_columns
 from audit_pipeline.index.connection import connect, first_line, open_table
+from audit_pipeline.index.database import ALL_TABLES, Database, tables_of_one_shape
 from audit_pipeline.index.exact import ExactSearch
+from audit_pipeline.index.fts_index import fts_indices_of
+from audit_pipeline.index.layouts import LLAMA_INDEX_NODE, PLAIN, Layout, layout_of
+from audit_pipeline.index.llama_index import before_text
+from audit_pipeline.index.paths import find_path
 from audit_pipeline.index.plan import ignored_settings, read_plan
 from audit_pipeline.index.search import LanceSearch
 from audit_pipeline.index.snapshot import USABLE, IndexInfo, SearchHits, TableSnapshot
@@ -37,6 +35,14 @@ from audit_pipeline.results import Progress, no_progress
 _ROWS_AT_ONCE = 8192
 
 
+@dataclass(frozen=True)
+class _Opened:
+    """One table at its pinned version."""
+
+    name: str
+    table: Any
+
+
 def open_snapshot(
     settings: IndexSettings,
     uri: str,
@@ -45,46 +51,117 @@ def open_snapshot(
     undated: dt.date,
     source: str | None = None,
     grain: Grain = "day",
-    version: int | None = None,
+    version: int | Mapping[str, int] | None = None,
+    embed_fields: Sequence[str] = (),
     progress: Progress = no_progress,
 ) -> TableSnapshot:
     """The table at ``version`` (default: the newest) as arrays, with the application's search over it.
 
     Vectors are streamed into ``work_dir/vectors.npy`` and memory-mapped. ``source`` is the source of all rows where
     the table has no source column (default: the table's name); ``undated`` the batch date of rows without a date,
-    whose ingestion_date stays null. Rows without an id get one from their text. Raises AuditInputError where folder,
-    table, version, columns or search settings cannot be used.
+    whose ingestion_date stays null. Rows without an id get one from their text. ``embed_fields`` are the fields that
+    ``index.embed_text`` names: those that are no chunk fields are read from the table beside them. Table ``*`` takes
+    all tables of one shape, each at its version of the mapping ``version``: a table is a source, and its name stands
+    before its ids. Raises AuditInputError where folder, table, version, columns or search settings cannot be used.
     """
-    table = open_table(connect(uri, settings.storage_options), settings.table)
-    _check_out(table, version if version is not None else table.version, settings.table)
-    paths = resolve_columns(table.schema, settings.columns, settings.table)
-    kind = table.schema.field(paths.vector).type
-    fixed = pa.types.is_fixed_size_list(kind)
-    dimension = kind.list_size if fixed else most_frequent_length(_columns(table, paths.vector))
-    columns, row_ids, vectors, state = _read(table, paths, dimension, work_dir, progress)
-    rows = _chunk_rows(columns, paths, source if source is not None else settings.table, undated, grain)
-    index = vector_index_of(table, paths.vector)
+    connection = connect(uri, settings.storage_options)
+    names: list[str] = [settings.table]
+    left_out: list[str] = []
+    if settings.table == ALL_TABLES:
+        names, left_out = tables_of_one_shape(connection)
+        if isinstance(version, Mapping):
+            names = sorted(version)
+    opened = []
+    for name in names:
+        table = open_table(connection, name)
+        pinned = version.get(name) if isinstance(version, Mapping) else version
+        _check_out(table, pinned if pinned is not None else table.version, name)
+        opened.append(_Opened(name, table))
+    first = opened[0].table
+    layout = PLAIN if settings.managed else layout_of(first.schema, settings.layout, settings.table)[0]
+    derived = _derived(first.schema, layout)
+    paths = resolve_columns(
+        first.schema,
+        settings.columns,
+        settings.table,
+        usual=layout.columns,
+        others=Database(connection),
+        further=[name for name in embed_fields if name not in CHUNK_COLUMNS and name not in derived],
+    )
+    columns, table_of, row_ids, vectors, state = _read(opened, paths, derived, work_dir, progress)
+    many = settings.table == ALL_TABLES
+    naming = Naming(
+        table_of if many else source if source is not None else settings.table,
+        undated,
+        grain,
+        prefix=table_of if many else None,
+    )
+    rows, unread = chunk_rows(columns, paths, naming, derived)
+    infos = [_info_of(one, paths, settings, uri, vectors.shape[1]) for one in opened]
     snapshot = TableSnapshot(
         rows=rows,
         vectors=vectors,
         vector_state=state,
         metric=settings.metric,
-        info=IndexInfo(
-            uri=uri,
-            table=settings.table,
-            version=int(table.version),
-            rows=rows.num_rows,
-            dimension=dimension,
-            metric=settings.metric,
-            index_type=index.type if index else None,
-            index_metric=index.metric if index else None,
-            indexed_rows=index.indexed_rows if index else 0,
-            unindexed_rows=index.unindexed_rows if index else rows.num_rows,
-        ),
+        info=infos[0],
         search=_nothing,
         absent=paths.absent,
+        unread_dates=unread,
+        zeros_meant=layout.zeros_meant,
     )
-    return _with_search(snapshot, table, paths, index, settings, row_ids, fixed)
+    if many:
+        return _over_many(snapshot, infos, left_out, settings, layout)
+    index = vector_index_of(first, paths.vector)
+    fixed = pa.types.is_fixed_size_list(first.schema.field(paths.vector).type)
+    snapshot = _with_search(snapshot, first, paths, index, settings, row_ids, fixed)
+    return replace(snapshot, info=replace(snapshot.info, layout=layout.name))
+
+
+def _derived(schema: pa.Schema, layout: Layout) -> dict[str, Derive]:
+    """Row fields that a layout makes of what it stores."""
+    node = find_path(schema, LLAMA_INDEX_NODE) if layout.name == "llama_index" else None
+    return {} if node is None else {"before_text": lambda rows: before_text(node.values(rows))}
+
+
+def _info_of(opened: _Opened, paths: ColumnPaths, settings: IndexSettings, uri: str, dimension: int) -> IndexInfo:
+    index = vector_index_of(opened.table, paths.vector)
+    rows = opened.table.count_rows()
+    return IndexInfo(
+        uri=uri,
+        table=opened.name,
+        version=int(opened.table.version),
+        rows=rows,
+        dimension=dimension,
+        metric=settings.metric,
+        index_type=index.type if index else None,
+        index_metric=index.metric if index else None,
+        indexed_rows=index.indexed_rows if index else 0,
+        unindexed_rows=index.unindexed_rows if index else rows,
+        fts=fts_indices_of(opened.table),
+    )
+
+
+def _over_many(
+    snapshot: TableSnapshot, infos: list[IndexInfo], left_out: list[str], settings: IndexSettings, layout: Layout
+) -> TableSnapshot:
+    """The snapshot over several tables. Their application searches one of them at a time, so here it is exact."""
+    reason = "LanceDB searches one table at a time: over several tables every search is exact"
+    types = sorted({info.index_type for info in infos if info.index_type is not None})
+    info = replace(
+        infos[0],
+        table=settings.table,
+        version=0,
+        rows=sum(info.rows for info in infos),
+        index_type=", ".join(types) or None,
+        index_metric=None,
+        indexed_rows=sum(info.indexed_rows for info in infos),
+        unindexed_rows=sum(info.unindexed_rows for info in infos),
+        fts=(),
+        plan={"engine": "exact", "reason": reason, "tables_left_out": left_out},
+        layout=layout.name,
+        tables=tuple(infos),
+    )
+    return replace(snapshot, search=_exact_search(snapshot), info=info)
 
 
 def adopt_store_cells(snapshot: TableSnapshot, store: pa.Table) -> TableSnapshot:
@@ -144,17 +221,24 @@ def _check_out(table: Any, version: int, name: str) -> None:
         ) from error
 
 
-def _columns(table: Any, name: str) -> Iterator[pa.Array]:
-    for batch in table.search().select([name]).to_batches(batch_size=_ROWS_AT_ONCE):
-        yield batch.column(0)
+def _columns(tables: Sequence[_Opened], name: str) -> Iterator[pa.Array]:
+    for opened in tables:
+        for batch in opened.table.search().select([name]).to_batches(batch_size=_ROWS_AT_ONCE):
+            yield batch.column(0)
 
 
 def _read(
-    table: Any, paths: ColumnPaths, dimension: int, work_dir: Path, progress: Progress
-) -> tuple[pa.Table, np.ndarray, np.ndarray, np.ndarray]:
-    """(columns other than the vector, row ids, vectors (n, d), state (n,)) in table order, in one pass."""
-    n = table.count_rows()
-    scalars = [name for name in paths.selected if name != paths.vector]
+    tables: Sequence[_Opened], paths: ColumnPaths, derived: Mapping[str, Derive], work_dir: Path, progress: Progress
+) -> tuple[pa.Table, pa.Array, np.ndarray, np.ndarray, np.ndarray]:
+    """(columns other than the vector, table of each row, row ids, vectors (n, d), state (n,)) in table order."""
+    schema = tables[0].table.schema
+    kind = schema.field(paths.vector).type
+    fixed = pa.types.is_fixed_size_list(kind)
+    dimension = kind.list_size if fixed else most_frequent_length(_columns(tables, paths.vector))
+    counts = [opened.table.count_rows() for opened in tables]
+    n = sum(counts)
+    needed = [LLAMA_INDEX_NODE.partition(".")[0]] if derived else []
+    scalars = [name for name in dict.fromkeys([*paths.selected, *needed]) if name != paths.vector]
     state = np.full(n, USABLE, dtype=np.uint8)
     row_ids = np.zeros(n, dtype=np.uint64)
     work_dir.mkdir(parents=True, exist_ok=True)
@@ -167,48 +251,29 @@ def _read(
     )
     kept: list[pa.RecordBatch] = []
     done = 0
-    query = table.search().select([*scalars, paths.vector]).with_row_id(True)
-    for batch in query.to_batches(batch_size=_ROWS_AT_ONCE):
-        part = slice(done, done + batch.num_rows)
-        vectors[part], state[part] = to_matrix(batch.column(paths.vector), dimension)
-        row_ids[part] = batch.column("_rowid").to_numpy()
-        kept.append(batch.select(scalars))
-        done += batch.num_rows
-        progress("reading the table", done, n)
+    for opened in tables:
+        query = opened.table.search().select([*scalars, paths.vector]).with_row_id(True)
+        for batch in query.to_batches(batch_size=_ROWS_AT_ONCE):
+            part = slice(done, done + batch.num_rows)
+            vectors[part], state[part] = to_matrix(batch.column(paths.vector), dimension)
+            row_ids[part] = batch.column("_rowid").to_numpy()
+            kept.append(batch.select(scalars))
+            done += batch.num_rows
+            progress("reading the table", done, n)
     if done != n:
         raise RuntimeError(f"the table has {n} rows but {done} were read")
-    schema = pa.schema([table.schema.field(name) for name in scalars])
-    columns = pa.Table.from_batches(kept) if kept else schema.empty_table()
+    empty = pa.schema([schema.field(name) for name in scalars]).empty_table()
+    # Without any column there would be no rows either.
+    columns = pa.Table.from_batches(kept) if kept and scalars else empty
+    if kept and not scalars:
+        columns = pa.table({"_rowid": row_ids})
+    table_of = pa.array(np.repeat(np.array([opened.name for opened in tables], dtype=object), counts), pa.string())
     if isinstance(vectors, np.memmap):
         vectors.flush()
         del vectors
         partial.replace(final)
         vectors = np.load(final, mmap_mode="r")
-    return columns, row_ids, vectors, state
-
-
-def _chunk_rows(columns: pa.Table, paths: ColumnPaths, source: str, undated: dt.date, grain: Grain) -> pa.Table:
-    """The rows as ``schemas.CHUNKS``; fields the table lacks are null, or made up as ``open_snapshot`` says."""
-    n = columns.num_rows
-    fields: dict[str, pa.Array] = {}
-    for field in ("chunk_id", "text", "source", "doc_id", "heading"):
-        path = paths.fields.get(field)
-        fields[field] = pa.nulls(n, pa.string()) if path is None else text_of(columns, path, field)
-    fields["text"] = fields["text"].fill_null("")
-    if fields["chunk_id"].null_count:
-        fields["chunk_id"] = pc.coalesce(fields["chunk_id"], content_ids(fields["text"]))
-    if "source" not in paths.fields:
-        fields["source"] = pa.repeat(pa.scalar(source, pa.string()), n)
-    date, position = paths.fields.get("ingestion_date"), paths.fields.get("position")
-    fields["ingestion_date"] = pa.nulls(n, pa.date32()) if date is None else date_of(columns, date)
-    fields["position"] = pa.nulls(n, pa.int32()) if position is None else integer_of(columns, position)
-    fields["batch"] = batch_keys(
-        fields["source"], fields["ingestion_date"].fill_null(pa.scalar(undated, pa.date32())), grain
-    )
-    fields["text_sha256"] = sha256_hex(fields["text"])
-    fields["n_words"] = count_words(fields["text"])
-    fields["n_tokens"] = pa.nulls(n, pa.int32())
-    return pa.table([fields[field.name] for field in schemas.CHUNKS], schema=schemas.CHUNKS)
+    return columns, table_of, row_ids, vectors, state
 
 
 def _exact_search(snapshot: TableSnapshot) -> Any:

@@ -16,6 +16,16 @@ VECTOR_STATES = ("usable", "null", "nan", "infinite", "zero", "wrong_dimension")
 
 
 @dataclass(frozen=True)
+class FtsIndex:
+    """A full-text index as LanceDB lists it."""
+
+    name: str
+    column: str
+    indexed_rows: int
+    unindexed_rows: int
+
+
+@dataclass(frozen=True)
 class IndexInfo:
     """What audit.json says of the table under "index"."""
 
@@ -30,6 +40,24 @@ class IndexInfo:
     indexed_rows: int
     unindexed_rows: int
     plan: dict[str, Any] = field(default_factory=dict)
+    layout: str = "plain"
+    fts: tuple[FtsIndex, ...] = ()
+    tables: tuple[IndexInfo, ...] = ()  # each of several tables that are audited as one; version is 0 then
+
+    @property
+    def pinned(self) -> dict[str, int]:
+        """The version of each table that was read."""
+        return {info.table: info.version for info in self.tables or (self,)}
+
+
+@dataclass(frozen=True)
+class UnreadDates:
+    """Values of a date column that were not understood: their rows have no date."""
+
+    column: str
+    rows: int
+    of: int
+    examples: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -58,7 +86,8 @@ class TableSnapshot:
     thing changed, by the names in ``index.search.VARIANTS``; None where there is no such search. ``passes_filter``
     (n,) bool are the rows the declared filter lets through and ``filter_undecided`` those for which a null leaves it
     neither true nor false, which SQL drops; None without a filter. ``absent`` names the fields of
-    ``config.CHUNK_COLUMNS`` that the table does not hold.
+    ``config.CHUNK_COLUMNS`` that the table does not hold. ``rows`` may hold further fields, of ``index.embed_text``
+    and of the layout. ``zeros_meant`` says that the writer puts a zero vector where it has none on purpose.
     """
 
     rows: pa.Table
@@ -71,6 +100,8 @@ class TableSnapshot:
     passes_filter: np.ndarray | None = None
     filter_undecided: np.ndarray | None = None
     absent: tuple[str, ...] = ()
+    unread_dates: UnreadDates | None = None
+    zeros_meant: bool = False
 
     @cached_property
     def searchable(self) -> np.ndarray:

@@ -6,11 +6,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from audit_pipeline.encoder.sampling import fields_of
 from audit_pipeline.encoder.template import embedded_texts
 from audit_pipeline.stages.texts import chunks_of
 from audit_pipeline.stages.workspace import Workspace
 
 ROLE_UNKNOWN = "role_unknown"
+TEXT_NOT_EMBEDDED = "text_not_embedded"
 
 Passages = list[tuple[np.ndarray, str, pa.Array]]
 """Parts of the eligible chunks that share an arm: their places (k,), the prompt, the bodies as embedded (k,)."""
@@ -19,14 +21,21 @@ Passages = list[tuple[np.ndarray, str, pa.Array]]
 def held_out_plan(workspace: Workspace) -> pa.Table:
     """The plan's held-out table (corpus.sentences.HELD_OUT) without chunks of batches whose vectors carry no known arm.
 
-    A body encoded in another arm than the rows it competes with would measure the mismatch, not the content.
+    A body encoded in another arm than the rows it competes with would measure the mismatch, not the content. Nor is
+    there a body where something else than the text was embedded: the held sentence would still stand in it.
     """
     held = workspace.table("probe_plan", "held_out_plan")
-    known = pc.is_valid(_arms_of(workspace, held["chunk_id"])["prompt"])
-    lost = pc.and_(held["eligible"], pc.invert(known))
-    reason = pc.if_else(lost, ROLE_UNKNOWN, held["reason"])
-    held = held.set_column(held.schema.get_field_index("eligible"), "eligible", pc.and_(held["eligible"], known))
-    return held.set_column(held.schema.get_field_index("reason"), "reason", reason)
+    arms = _arms_of(workspace, held["chunk_id"])
+    templates = pc.unique(arms["embed_text"]).to_pylist()
+    textless = [template for template in templates if template is not None and "text" not in fields_of(template)]
+    known = pc.is_valid(arms["prompt"])
+    whole = pc.invert(pc.is_in(arms["embed_text"], value_set=pa.array(textless, pa.string())))
+    for kept, why in ((known, ROLE_UNKNOWN), (whole, TEXT_NOT_EMBEDDED)):
+        lost = pc.and_(held["eligible"], pc.invert(kept))
+        reason = pc.if_else(lost, why, held["reason"])
+        held = held.set_column(held.schema.get_field_index("reason"), "reason", reason)
+        held = held.set_column(held.schema.get_field_index("eligible"), "eligible", pc.and_(held["eligible"], kept))
+    return held
 
 
 def bodies(workspace: Workspace, eligible: pa.Table) -> Passages:

@@ -12,7 +12,9 @@ import pyarrow.compute as pc
 from audit_pipeline import schemas
 from audit_pipeline.corpus.rejections import rejection_findings
 from audit_pipeline.corpus.text import count_words, sha256_hex
+from audit_pipeline.encoder.sampling import fields_of
 from audit_pipeline.errors import AuditInputError
+from audit_pipeline.index.placeholders import placeholder_rows
 from audit_pipeline.results import StageResult
 from audit_pipeline.stages.texts import with_tokens
 from audit_pipeline.stages.workspace import Workspace, corpus_stage
@@ -42,7 +44,7 @@ def vector_index(workspace: Workspace) -> StageResult:
             settings.metric,
             storage_options=settings.storage_options,
         )
-    snapshot = open_table(workspace, version=None)
+    snapshot = open_table(workspace, None)
     tables = {}
     store_rows = None
     if not settings.managed:
@@ -52,11 +54,11 @@ def vector_index(workspace: Workspace) -> StageResult:
     workspace.opened = snapshot
     info = asdict(snapshot.info)
     return StageResult(
-        tables, {"index": info, "version": snapshot.info.version, "built": built, "store_rows": store_rows}
+        tables, {"index": info, "versions": snapshot.info.pinned, "built": built, "store_rows": store_rows}
     )
 
 
-def open_table(workspace: Workspace, version: int | None) -> TableSnapshot:
+def open_table(workspace: Workspace, versions: dict[str, int] | None) -> TableSnapshot:
     """The table at a version (None: the newest), rows placed in the cells of the source store where there is one."""
     from audit_pipeline.index.reading import open_snapshot
 
@@ -70,7 +72,8 @@ def open_table(workspace: Workspace, version: int | None) -> TableSnapshot:
         undated=dt.date.fromisoformat(first_audit),
         source=named[0] if len(named) == 1 else None,
         grain=settings.ingestion_grain,
-        version=version,
+        version=versions,
+        embed_fields=fields_of(settings.index.embed_text),
         progress=workspace.progress,
     )
 
@@ -79,24 +82,36 @@ def pinned_snapshot(workspace: Workspace) -> TableSnapshot:
     """The table at the version that vector_index pinned, opened once per process."""
     from audit_pipeline.index.reading import adopt_store_cells
 
-    version = int(workspace.summary("vector_index")["version"])
-    if version not in workspace.snapshots:
+    versions = workspace.summary("vector_index")["versions"]
+    if workspace.pinned is None or workspace.pinned.info.pinned != versions:
         opened, workspace.opened = workspace.opened, None
-        snapshot = opened if opened and opened.info.version == version else open_table(workspace, version)
+        snapshot = opened if opened and opened.info.pinned == versions else open_table(workspace, versions)
         if workspace.has_store:
             snapshot = adopt_store_cells(snapshot, workspace.population())
-        workspace.snapshots = {version: snapshot}
-    return workspace.snapshots[version]
+        workspace.pinned = snapshot
+    return workspace.pinned
 
 
 def population_as_it_stands(workspace: Workspace, snapshot: TableSnapshot) -> dict[str, pa.Table]:
     """What should be findable in a table of others: the source store's rows where there is one, else its own."""
     if workspace.settings.sources:
         rows = workspace.store.read_all(workspace.progress)
-        chunks, rejected = rows.chunks, rows.rejected
+        chunks, rejected = with_further_fields(rows.chunks, snapshot.rows), rows.rejected
     else:
-        chunks, rejected = as_chunks(snapshot.rows), schemas.REJECTED_CHUNKS.empty_table()
+        real = ~placeholder_rows(snapshot.rows, snapshot.vector_state, snapshot.zeros_meant)
+        real_rows = snapshot.rows.filter(pa.array(real))
+        chunks = with_further_fields(as_chunks(real_rows), real_rows)
+        rejected = schemas.REJECTED_CHUNKS.empty_table()
     return {"population": with_tokens(workspace, chunks), "rejected": rejected}
+
+
+def with_further_fields(chunks: pa.Table, rows: pa.Table) -> pa.Table:
+    """The chunks with the further fields that the table's rows of these ids hold, which the embedded text may name."""
+    place = pc.index_in(chunks["chunk_id"], value_set=rows["chunk_id"].combine_chunks())
+    for name in rows.column_names:
+        if name not in chunks.column_names:
+            chunks = chunks.append_column(name, rows[name].take(place))
+    return chunks
 
 
 def as_chunks(rows: pa.Table) -> pa.Table:

@@ -64,7 +64,7 @@ class Workspace:
         self._from_cache = 0
         self._spent_before: Spending | None = None
         self.opened: TableSnapshot | None = None
-        self.snapshots: dict[int, TableSnapshot] = {}
+        self.pinned: TableSnapshot | None = None
         self._scan: StoreScan | None = None
 
     @property

@@ -194,7 +194,7 @@ def test_timestamps_with_zones_and_odd_arrow_types_are_cast(tmp_path: Path) -> N
         ([{"chunk_id": "a", "txt": "t"}], {}, r"no column 'text' for text; did you mean 'txt'\?"),
         ([{"chunk_id": "a", "text": {"x": 1}}], {}, r"column 'text' for text is of type struct<x: int64>"),
         ([{"chunk_id": "a", "text": "t"}], {"columns": {"heading": "title"}}, r"no column 'title' for heading"),
-        ([{"chunk_id": "a", "text": "t", "ingestion_date": 5}], {}, r"for ingestion_date is of type int64"),
+        ([{"chunk_id": "a", "text": "t", "ingestion_date": True}], {}, r"for ingestion_date is of type bool"),
         ([{"chunk_id": "a", "text": "t"}], {"name": "*"}, r"name '\*' takes every value of the source column"),
     ],
 )

@@ -1,0 +1,141 @@
+"""Days out of the forms in which dates are stored: typed, ISO, epoch, as people write them. No column is named here."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+# Seconds of an epoch from 1973 to 5138; a thousand times that is milliseconds, and so on. Smaller numbers are no epoch.
+_LEAST, _MOST = 1e8, 1e11
+_PARTS_A_SECOND = (1, 1_000, 1_000_000, 1_000_000_000)
+_NUMERIC = re.compile(r"^(\d{1,4})([./-])\s?(\d{1,2})\2\s?(\d{1,4})(?!\d)")
+_IDEOGRAPHS = re.compile(r"^(\d{4})年(\d{1,2})月(\d{1,2})日")
+_DAY_NAME_YEAR = re.compile(r"\b(\d{1,2})(?:st|nd|rd|th)?\.?[ -]([A-Za-z]{3,9})\.?,?[ -](\d{4})\b")
+_NAME_DAY_YEAR = re.compile(r"\b([A-Za-z]{3,9})\.?\s(\d{1,2})(?:st|nd|rd|th)?,?\s(\d{4})\b")
+_MONTHS = "january february march april may june july august september october november december".split()
+
+
+def holds_dates(kind: pa.DataType) -> bool:
+    """Whether values of this Arrow type can be days."""
+    return (
+        pa.types.is_null(kind)
+        or pa.types.is_date(kind)
+        or pa.types.is_timestamp(kind)
+        or pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_string_view(kind)
+    )
+
+
+def days_of(array: pa.Array) -> tuple[pa.Array, np.ndarray]:
+    """(date32 days in UTC (n,), (n,) bool: values that are there but were not understood), of any such type.
+
+    Numbers are seconds, milliseconds, microseconds or nanoseconds since 1970 by their size, or 20260131. A time
+    without a zone is taken as it stands. ``1/2/2026`` is understood where other values of the column show which of the
+    two is the month; English month names and year-first forms always are. Raises TypeError for another type.
+    """
+    kind = array.type
+    if pa.types.is_null(kind) or pa.types.is_date(kind):
+        days = array.cast(pa.date32())
+    elif pa.types.is_timestamp(kind):
+        # Dropping the zone leaves the UTC instant.
+        days = pc.floor_temporal(array.cast(pa.timestamp(kind.unit)), unit="day").cast(pa.date32())
+    elif pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        days = _distinct(array, lambda values: [_day_of_number(value) for value in values])
+    elif holds_dates(kind):
+        days = _distinct(array.cast(pa.string()), _days_of_strings)
+    else:
+        raise TypeError(f"{kind} holds no dates")
+    lost = days.is_null().to_numpy(zero_copy_only=False) & array.is_valid().to_numpy(zero_copy_only=False)
+    return days, lost
+
+
+def _distinct(array: pa.Array, read: Callable[[list], list[dt.date | None]]) -> pa.Array:
+    encoded = array.dictionary_encode()
+    return pa.array(read(encoded.dictionary.to_pylist()), pa.date32()).take(encoded.indices)
+
+
+def _day_of_number(value: float) -> dt.date | None:
+    for parts in _PARTS_A_SECOND:
+        if _LEAST * parts <= abs(value) < _MOST * parts:
+            try:
+                return (_EPOCH + dt.timedelta(seconds=value / parts)).date()
+            except OverflowError:
+                return None
+    if value == value and abs(value) < _LEAST and value == int(value):
+        return _day_of_digits(str(int(value)))
+    return None
+
+
+def _day_of_digits(digits: str) -> dt.date | None:
+    return _day(int(digits[:4]), int(digits[4:6]), int(digits[6:])) if re.fullmatch(r"[12]\d{7}", digits) else None
+
+
+def _days_of_strings(values: list[str]) -> list[dt.date | None]:
+    day_first = _day_comes_first(values)
+    return [_day_of_string(value.strip(), day_first) for value in values]
+
+
+def _day_comes_first(values: list[str]) -> bool | None:
+    """Which order the column's slashed dates have; None where no value shows it, or values contradict each other."""
+    shown = set()
+    for value in values:
+        found = _NUMERIC.match(value.strip())
+        if found and found[2] != "." and len(found[1]) <= 2 and len(found[4]) == 4:
+            first, second = int(found[1]), int(found[3])
+            shown |= {True} if first > 12 >= second else {False} if second > 12 >= first else set()
+    return shown.pop() if len(shown) == 1 else None
+
+
+def _day_of_string(value: str, day_first: bool | None) -> dt.date | None:
+    if value.isdigit() and value.isascii():
+        return _day_of_digits(value) if len(value) == 8 else _day_of_number(int(value)) if len(value) < 20 else None
+    try:
+        moment = dt.datetime.fromisoformat(value)
+        return (moment if moment.tzinfo is None else moment.astimezone(dt.UTC)).date()
+    except (ValueError, OverflowError):
+        pass
+    if found := _NUMERIC.match(value):
+        return _day_of_parts(found[1], found[3], found[4], True if found[2] == "." else day_first)
+    if found := _IDEOGRAPHS.match(value):
+        return _day(int(found[1]), int(found[2]), int(found[3]))
+    if found := _DAY_NAME_YEAR.search(value):
+        return _day(int(found[3]), _month(found[2]), int(found[1]))
+    if found := _NAME_DAY_YEAR.search(value):
+        return _day(int(found[3]), _month(found[1]), int(found[2]))
+    try:
+        return _day_of_number(float(value))
+    except (ValueError, OverflowError):
+        return None
+
+
+def _day_of_parts(first: str, second: str, third: str, day_first: bool | None) -> dt.date | None:
+    if len(first) == 4:
+        return _day(int(first), int(second), int(third))
+    if len(third) != 4:
+        return None
+    year, one, other = int(third), int(first), int(second)
+    if day_first is None and one <= 12 and other <= 12 and one != other:
+        return None
+    month, day = (other, one) if day_first or one > 12 else (one, other)
+    return _day(year, month, day)
+
+
+def _month(name: str) -> int:
+    """1 to 12 of an English month name or its first letters; 0 for anything else."""
+    return next((place for place, month in enumerate(_MONTHS, 1) if month.startswith(name.lower())), 0)
+
+
+def _day(year: int, month: int, day: int) -> dt.date | None:
+    try:
+        return dt.date(year, month, day)
+    except ValueError:
+        return None

@@ -1,0 +1,130 @@
+"""Which column of an unknown table holds which field, guessed from names and values. Known layouts need no guess."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from audit_pipeline.config import ColumnPath
+from audit_pipeline.corpus.batches import slug
+from audit_pipeline.corpus.dates import days_of, holds_dates
+from audit_pipeline.index.paths import as_strings, is_text, joined
+from audit_pipeline.index.vectors import is_vector_type
+
+_TEXT = "text content chunk_text chunk page_content body passage document_text document code markdown".split()
+_VECTOR = "vector embedding embeddings emb vec".split()
+_ID = "chunk_id id _id uuid uid key node_id point_id".split()
+_DATE = "ingestion_date ingested_at created_at createdAt created inserted_at loaded_at date timestamp".split()
+_SOURCE = "source category collection namespace tenant tenant_id workspace dataset type".split()
+_DOCUMENT = "doc_id document_id docId source_id file_path filepath filename file path url uri source title".split()
+_HEADING = "heading title section header".split()
+_POSITION = "position chunk_index chunk_idx chunk_number order index split_id seq".split()
+_MOST_SOURCES = 50
+_UNDERSTOOD = 0.9
+
+
+@dataclass
+class Guesses:
+    """The guessed place of each field, and what each guess rests on. None: the default name is not to be used."""
+
+    columns: dict[str, ColumnPath | None] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
+
+    def take(self, name: str, path: ColumnPath | None, reason: str) -> None:
+        self.columns[name] = path
+        self.reasons[name] = reason
+
+
+def guess_columns(schema: pa.Schema, rows: pa.Table) -> Guesses:
+    """Guesses for a table of this schema; ``rows`` are its columns without the vectors."""
+    guesses = Guesses()
+    vectors = [column.name for column in schema if is_vector_type(column.type)]
+    if vectors:
+        others = [name for name in vectors if name != _first(_VECTOR, vectors)]
+        reason = "the only list of floats" if not others else f"lists of floats too: {', '.join(others)}"
+        guesses.take("vector", _first(_VECTOR, vectors), reason)
+    texts = [column.name for column in schema if is_text(column.type)]
+    text = next((name for name in _TEXT if name in texts), None)
+    if text is not None:
+        guesses.take("text", text, "its name")
+    elif texts:
+        longest = max(texts, key=lambda name: (_mean_length(rows[name]), name))
+        guesses.take("text", longest, f"the longest strings, {_mean_length(rows[longest]):.0f} characters on average")
+    else:
+        guesses.take("text", None, "there is no column of strings")
+    scalars = [column.name for column in schema if _is_scalar(column.type) and column.name != guesses.columns["text"]]
+    _guess_source_and_document(guesses, rows, scalars)
+    position = next((n for n in _POSITION if n in scalars and pa.types.is_integer(schema.field(n).type)), None)
+    if position is not None:
+        guesses.take("position", position, "its name and whole numbers")
+    heading = _first(_HEADING, [name for name in scalars if is_text(schema.field(name).type)], strict=True)
+    if heading is not None:
+        guesses.take("heading", heading, "its name")
+    _guess_id(guesses, rows, scalars)
+    _guess_date(guesses, rows, [column.name for column in schema if holds_dates(column.type)])
+    return guesses
+
+
+def _guess_id(guesses: Guesses, rows: pa.Table, scalars: Sequence[str]) -> None:
+    n = rows.num_rows
+    for name in _ID:
+        if name in scalars and not rows[name].null_count and pc.count_distinct(rows[name]).as_py() == n:
+            return guesses.take("chunk_id", name, "its name; every row has another value")
+    document, position = guesses.columns.get("doc_id"), guesses.columns.get("position")
+    if isinstance(document, str) and isinstance(position, str):
+        parts = [as_strings(rows[name].combine_chunks()) for name in (document, position)]
+        whole = joined(parts)
+        if not whole.null_count and pc.count_distinct(whole).as_py() == n:
+            return guesses.take("chunk_id", [document, position], "together they differ in every row")
+    if "chunk_id" in rows.column_names:
+        return guesses.take("chunk_id", "chunk_id", "its name, although values repeat or lack")
+    guesses.reasons["chunk_id"] = "no column differs in every row: ids are made of the texts"
+    return None
+
+
+def _guess_date(guesses: Guesses, rows: pa.Table, candidates: Sequence[str]) -> None:
+    for name in _DATE:
+        if name not in candidates:
+            continue
+        column = rows[name].combine_chunks()
+        _, lost = days_of(column)
+        there = len(column) - column.null_count
+        if there and 1 - lost.sum() / there >= _UNDERSTOOD:
+            return guesses.take("ingestion_date", name, f"its name; {there - int(lost.sum()):,} dates understood")
+    if "ingestion_date" in rows.column_names:
+        return guesses.take("ingestion_date", None, "column 'ingestion_date' holds hardly any date")
+    guesses.reasons["ingestion_date"] = "no column holds dates: all rows are one batch"
+    return None
+
+
+def _guess_source_and_document(guesses: Guesses, rows: pa.Table, scalars: Sequence[str]) -> None:
+    """A column with few values is the source; one with many, whatever its name, is the document."""
+    for name in (name for name in _SOURCE if name in scalars):
+        values = pc.unique(as_strings(rows[name].combine_chunks())).to_pylist()
+        if len(values) <= min(_MOST_SOURCES, max(1, rows.num_rows // 4)) and len({*map(slug, values)}) == len(values):
+            guesses.take("source", name, f"its name and {len(values):,} distinct values")
+            break
+    document = _first([name for name in _DOCUMENT if name != guesses.columns.get("source")], scalars, strict=True)
+    if document is not None:
+        guesses.take("doc_id", document, "its name")
+    if "source" not in guesses.columns:
+        if "source" in scalars:
+            guesses.take("source", None, "column 'source' has too many values to be batches")
+        else:
+            guesses.reasons["source"] = "no column with few values: the table's name"
+
+
+def _is_scalar(kind: pa.DataType) -> bool:
+    return is_text(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)
+
+
+def _first(wanted: Sequence[str], present: Sequence[str], *, strict: bool = False) -> str | None:
+    found = next((name for name in wanted if name in present), None)
+    return found if found is not None or strict or not present else present[0]
+
+
+def _mean_length(column: pa.ChunkedArray) -> float:
+    return float(pc.mean(pc.utf8_length(column.slice(0, 1000).cast(pa.string()))).as_py() or 0)

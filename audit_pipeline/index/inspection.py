@@ -1,0 +1,272 @@
+"""A table looked at for the first time: what a person wants to know, and settings to audit it with. No encoder here."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from audit_pipeline.config import COMPONENT_TYPE, IndexSettings
+from audit_pipeline.errors import AuditInputError
+from audit_pipeline.index.connection import connect, open_table, table_names
+from audit_pipeline.index.coverage import off_unit_length
+from audit_pipeline.index.database import ALL_TABLES, Database, tables_of_one_shape
+from audit_pipeline.index.guesses import Guesses, guess_columns
+from audit_pipeline.index.layouts import Layout, embedding_functions, layout_of
+from audit_pipeline.index.paths import find_path
+from audit_pipeline.index.placeholders import placeholder_rows
+from audit_pipeline.index.reading import open_snapshot
+from audit_pipeline.index.snapshot import VECTOR_STATES, TableSnapshot
+from audit_pipeline.index.vector_index import vector_index_of
+from audit_pipeline.index.vectors import is_vector_type
+
+_SHOWN = 8
+
+
+@dataclass(frozen=True)
+class RoleGuess:
+    """How the stored vectors seem to have been made: prompts, template, and what that rests on, or why not known."""
+
+    reason: str
+    passage_prompt: str = ""
+    query_prompt: str = ""
+    embed_text: str | None = None
+    known: bool = False
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What was found in one table, and the settings guessed for it, each with its reason."""
+
+    uri: str
+    table: str
+    snapshot: TableSnapshot
+    layout: Layout
+    layout_reason: str
+    guesses: Guesses
+    metric: str
+    metric_reason: str
+    facts: tuple[str, ...]
+    registered: tuple[dict[str, Any], ...]
+
+    @property
+    def index_settings(self) -> dict[str, Any]:
+        """The attributes of ``index`` that the guesses amount to."""
+        return {
+            "uri": self.uri,
+            "table": self.table,
+            "managed": False,
+            "layout": self.layout.name,
+            "columns": self.guesses.columns,
+            "metric": self.metric,
+        }
+
+
+def inspect_table(uri: str, table: str | None, work_dir: Path) -> Inspection:
+    """Look at a table (default: the one with most rows among those with vectors), or at all of one shape ('*').
+
+    Reads the whole table once; vectors are mapped below ``work_dir``. Raises AuditInputError.
+    """
+    if "://" not in uri:
+        uri = str(Path(uri).expanduser().absolute())
+    connection = connect(uri)
+    name = table or _largest(connection)
+    first = tables_of_one_shape(connection)[0][0] if name == ALL_TABLES else name
+    opened = open_table(connection, first)
+    layout, reason = layout_of(opened.schema, "auto", first)
+    guesses = (
+        guess_columns(opened.schema, _without_vectors(opened))
+        if layout.name == "plain"
+        else _guesses_of(layout, opened.schema, Database(connection))
+    )
+    if guesses.columns.get("vector") is None and not any(is_vector_type(column.type) for column in opened.schema):
+        raise AuditInputError(
+            f"index.table: table {first!r} in {uri} has no vector column; "
+            f"columns are {', '.join(opened.schema.names)}: name another with --table"
+        )
+    index = vector_index_of(opened, str(guesses.columns.get("vector") or "vector"))
+    if index is not None and index.metric is not None:
+        metric, metric_reason = index.metric, f"the {index.type} index was built for it"
+    else:
+        metric, metric_reason = layout.metric, _metric_reason(layout)
+    settings = IndexSettings.model_validate(
+        {"uri": uri, "table": name, "managed": False, "layout": layout.name, "columns": guesses.columns}
+        | {"metric": metric}
+    )
+    snapshot = open_snapshot(settings, uri, work_dir, undated=dt.date(1970, 1, 1))
+    registered = tuple(embedding_functions(opened.schema))
+    facts = tuple(_facts(snapshot, connection, name, opened.schema, registered))
+    return Inspection(uri, name, snapshot, layout, reason, guesses, metric, metric_reason, facts, registered)
+
+
+def render(inspection: Inspection, model: str | None, role: RoleGuess | None) -> str:
+    """The settings as YAML that runs unedited, the facts before it and a comment on each guess."""
+    known = role is not None and role.known
+    embed_text = role.embed_text if role is not None and known else inspection.layout.embed_text
+    lines = [f"# {fact}" for fact in inspection.facts]
+    lines += [f"type: {COMPONENT_TYPE}", "attributes:", f"  name: {_name_of(inspection.table)}"]
+    lines += _encoder_lines(inspection, model, role)
+    index = inspection.index_settings
+    lines += ["  index:", f"    uri: {_scalar(index['uri'])}", f"    table: {_scalar(index['table'])}"]
+    lines += ["    managed: false  # read only, at one version"]
+    lines += [f"    layout: {index['layout']}  # {inspection.layout_reason}"]
+    lines += ["    columns:"] if index["columns"] else []
+    for field, path in index["columns"].items():
+        lines.append(f"      {field}: {_scalar(path)}  # {inspection.guesses.reasons[field]}")
+    for field, reason in inspection.guesses.reasons.items():
+        if field not in index["columns"]:
+            lines.append(f"      # {field}: {reason}")
+    if embed_text is not None:
+        why = role.reason if role is not None and known else f"what {inspection.layout.name} embeds"
+        lines.append(f"    embed_text: {_scalar(embed_text)}  # {why}")
+    else:
+        lines.append("    # embed_text: the text itself, unless the fingerprint of the audit finds another template")
+    lines.append(f"    metric: {index['metric']}  # {inspection.metric_reason}")
+    if inspection.table != ALL_TABLES:
+        lines.append(
+            "    search: {limit: 10}  # a guess: what the application asks for, with filter, nprobes and cut-off"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _encoder_lines(inspection: Inspection, model: str | None, role: RoleGuess | None) -> list[str]:
+    lines = [
+        f"  # The registry in the schema names {json.dumps(entry.get('name'))} with {json.dumps(entry.get('model'))}"
+        for entry in inspection.registered
+    ]
+    if model is None:
+        return [*lines, "  encoder: {kind: none}  # no --model was named: all that needs no encoding is measured"]
+    prompts = role or RoleGuess("not looked at")
+    return [
+        *lines,
+        "  encoder:",
+        f"    model: {_scalar(model)}  # as named",
+        f"    passage_prompt: {_scalar(prompts.passage_prompt)}  # {prompts.reason}",
+        f"    query_prompt: {_scalar(prompts.query_prompt)}  # a guess: what goes with that passage prompt",
+    ]
+
+
+def _largest(connection: Any) -> str:
+    names = table_names(connection)
+    tables = {name: open_table(connection, name) for name in names}
+    sizes = {
+        name: table.count_rows()
+        for name, table in tables.items()
+        if any(is_vector_type(column.type) for column in table.schema)
+    }
+    if not sizes:
+        raise AuditInputError(
+            f"index.uri: no table in {connection.uri} has a vector column; tables are {', '.join(names) or '(none)'}: "
+            "name the folder that holds the index"
+        )
+    return min(sizes, key=lambda name: (-sizes[name], name))
+
+
+def _guesses_of(layout: Layout, schema: pa.Schema, others: Database) -> Guesses:
+    guesses = Guesses()
+    for field, names in {"text": ("text",), "vector": ("vector",), **layout.columns}.items():
+        found = next((name for name in names if find_path(schema, name, others) is not None), None)
+        if found is not None:
+            guesses.take(field, found, f"layout {layout.name}")
+        elif not names:
+            guesses.take(field, None, f"layout {layout.name} has none")
+    return guesses
+
+
+def _without_vectors(table: Any) -> pa.Table:
+    names = [column.name for column in table.schema if not is_vector_type(column.type)]
+    return table.search().select(names).to_arrow() if names else pa.table({"_": pa.nulls(table.count_rows())})
+
+
+def _metric_reason(layout: Layout) -> str:
+    if layout.name == "plain":
+        return "no index says more: what LanceDB takes where a search names no metric"
+    return f"what {layout.name} searches with"
+
+
+def _facts(
+    snapshot: TableSnapshot, connection: Any, name: str, schema: pa.Schema, registered: tuple[dict[str, Any], ...]
+) -> list[str]:
+    """About ten lines, each true of the version that was read."""
+    info, rows = snapshot.info, snapshot.rows
+    others = [other for other in table_names(connection) if other not in info.pinned]
+    also = f"; other tables: {', '.join(others[:_SHOWN])}{' ...' if len(others) > _SHOWN else ''}" if others else ""
+    tables = (
+        f"{len(info.pinned)} tables of one shape" if name == ALL_TABLES else f"table {name!r}, version {info.version}"
+    )
+    states = np.bincount(snapshot.vector_state, minlength=len(VECTOR_STATES))
+    broken = [f"{count:,} {state}" for state, count in zip(VECTOR_STATES[1:], states[1:], strict=True) if count]
+    stand_ins = int(placeholder_rows(rows, snapshot.vector_state, snapshot.zeros_meant).sum())
+    index = (
+        f"{info.index_type} for {info.index_metric or 'no known metric'}, {info.indexed_rows:,} of {info.rows:,} rows"
+        if info.index_type
+        else "none: every search is exact"
+    )
+    fts = ", ".join(f"{one.column} ({one.indexed_rows:,} of {info.rows:,} rows)" for one in info.fts) or "none"
+    words = rows["n_words"].to_numpy()
+    distinct = pc.count_distinct(rows["text_sha256"]).as_py()
+    days = pc.min_max(rows["ingestion_date"])
+    dated = f"{days['min'].as_py()} to {days['max'].as_py()}" if days["min"].as_py() else "none: all rows are one batch"
+    facts = [
+        f"{info.rows:,} rows in {tables}{also}",
+        f"columns: {', '.join(f'{column.name} ({_short(column.type)})' for column in schema)}",
+        f"vectors: {info.dimension} dimensions; {', '.join(broken) or 'every one is usable'}",
+        f"lengths of vectors: {_lengths(snapshot)}",
+        f"vector index: {index}",
+        f"full-text index: {fts}",
+        "text: none in this table"
+        if "text" in snapshot.absent
+        else f"text: median {int(np.median(words)) if len(words) else 0} words, longest {words.max(initial=0):,}; "
+        f"{distinct:,} distinct among {info.rows:,}",
+        f"ids: {'made of the texts' if 'chunk_id' in snapshot.absent else _ids(snapshot)}",
+        f"sources: {', '.join(map(str, pc.unique(rows['source']).sort().to_pylist()[:_SHOWN])) or 'none'}",
+        f"dates: {dated}",
+    ]
+    if stand_ins:
+        facts.append(f"stand-ins: {stand_ins:,} rows without text or on purpose without a vector")
+    if registered:
+        facts.append(f"registry: {', '.join(str(entry.get('name')) for entry in registered)} in the schema's metadata")
+    return [re.sub(r"\s+", " ", fact) for fact in facts]
+
+
+def _short(kind: pa.DataType) -> str:
+    text = str(kind)
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def _ids(snapshot: TableSnapshot) -> str:
+    repeated = len(snapshot.repeated_ids)
+    return f"{repeated:,} stand on more than one row" if repeated else "every row has its own"
+
+
+def _lengths(snapshot: TableSnapshot) -> str:
+    usable = np.flatnonzero(snapshot.vector_state == 0)
+    if not len(usable):
+        return "no usable vector"
+    step = usable[:: max(1, len(usable) // 2000)]
+    norms = np.linalg.norm(np.asarray(snapshot.vectors[step], dtype=np.float64), axis=1)
+    off = int(off_unit_length(snapshot).sum())
+    unit = "all are 1, so l2 and cosine rank alike" if not off else f"{off:,} are not 1, so the metric matters"
+    return f"{norms.min():.4g} to {norms.max():.4g}, median {np.median(norms):.4g}; {unit}"
+
+
+def _name_of(table: str) -> str:
+    name = re.sub(r"[^a-z0-9]+", "-", table.lower()).strip("-")[:63].strip("-")
+    return name or "index"
+
+
+def _scalar(value: Any) -> str:
+    """A value as YAML on one line; JSON is YAML, and bare words are left bare."""
+    if isinstance(value, str) and re.fullmatch(r"[A-Za-z_][\w./-]*", value) and value.lower() not in _YAML_WORDS:
+        return value
+    return json.dumps(value, ensure_ascii=False)
+
+
+_YAML_WORDS = {"null", "true", "false", "yes", "no", "on", "off", "y", "n"}

@@ -357,7 +357,8 @@ class IndexAuditSettings(Settings):
 
     name: str = Field(description="Name of the audited index: lower-case letters, digits and '-'.")
     start_date: dt.date | None = Field(
-        default=None, description="First ingestion date; default: the earliest the first run finds."
+        default=None,
+        description="First ingestion date, earlier rows are left out; default: the earliest that any run finds.",
     )
     ingestion_grain: Literal["day", "week", "month"] = Field(default="day", description="Width of a batch in time.")
     sources: list[SourceSettings] = Field(default_factory=list, description="The source store.")
@@ -407,6 +408,11 @@ class IndexAuditSettings(Settings):
                 f"index.table: over several tables ('*') every search is exact, without {lifted[0]!r}: "
                 "remove it, or audit each table by itself"
             )
+
+    @property
+    def ingest_job(self) -> str:
+        """Name of the Dagster job that brings one batch up to date, for definitions and remedies alike."""
+        return f"{self.dagster_name}__ingest_batch"
 
     @property
     def dagster_name(self) -> str:

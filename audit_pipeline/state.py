@@ -66,8 +66,14 @@ class StateFolder:
         write_json(self.audit / "memory.json", memory)
         return memory
 
+    def extend_back_to(self, earliest: dt.date) -> None:
+        """Let the remembered start date be no later than this: a source may bring older history than all before it."""
+        known = self.start_date(None)
+        if known is None or earliest < known:
+            write_json(self.audit / "memory.json", {**self.read_memory(), "start_date": earliest.isoformat()})
+
     def start_date(self, configured: dt.date | None) -> dt.date | None:
-        """The settings' start date, else the one found by the first run, else None."""
+        """The settings' start date, else the earliest that any run has found, else None."""
         if configured is not None:
             return configured
         known = self.read_memory().get("start_date")

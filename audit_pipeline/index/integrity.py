@@ -95,7 +95,8 @@ class _Kind:
 
 def _row_findings(comparison: Comparison, settings: IndexAuditSettings) -> list[Finding]:
     managed = settings.index.managed
-    ingest = "Ingest the batch again." if managed else "Write the batch again from the source store."
+    again = f"Ingest the batch again: dg launch --job {settings.ingest_job} --partition 'DATE|SOURCE'."
+    ingest = again if managed else "Write the batch again from the source store."
     table, store = comparison.table_rows, comparison.store_rows
     collided = Counter(comparison.collided.batches.to_pylist())
     expected = {batch: store.get(batch, 0) + collided.get(batch, 0) for batch in {*store, *collided}}

@@ -15,7 +15,7 @@ def source_partitions_name(settings: IndexAuditSettings) -> str:
 
 def ingest_job_name(settings: IndexAuditSettings) -> str:
     """The partitioned job that brings one batch up to date."""
-    return f"{settings.dagster_name}__ingest_batch"
+    return settings.ingest_job
 
 
 def audit_job_name(settings: IndexAuditSettings) -> str:

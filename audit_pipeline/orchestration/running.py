@@ -9,6 +9,7 @@ from typing import Any
 import dagster as dg
 
 from audit_pipeline.config import IndexAuditSettings, check_label_files
+from audit_pipeline.corpus.batches import parse_batch_key
 from audit_pipeline.errors import AuditInputError, SelfCheckError
 from audit_pipeline.orchestration.component import build_defs
 from audit_pipeline.orchestration.home import process_tag
@@ -33,15 +34,12 @@ class Outcome:
 
 
 def plan(settings: IndexAuditSettings) -> list[BatchChange]:
-    """The batches that are not up to date. Remembers the start date the first time it sees data."""
+    """The batches that are not up to date. Remembers nothing: a dry run must leave no trace that decides anything."""
     check_label_files(settings)
     workspace = workspace_for(settings)
-    workspace.state.remember(first_audit=workspace.today.isoformat())
     if not settings.sources:
         return []
-    scan = workspace.scan(fresh=True)
-    if settings.start_date is None and scan.earliest is not None:
-        workspace.state.remember(start_date=scan.earliest.isoformat())
+    workspace.scan(fresh=True)
     return changed_batches(workspace) if settings.index.managed else []
 
 
@@ -56,8 +54,12 @@ def run_audit(settings: IndexAuditSettings, instance: dg.DagsterInstance) -> Out
     Raises AuditInputError and SelfCheckError as the stages do, whatever Dagster wraps around them.
     """
     changes = plan(settings)
-    defs = build_defs(settings)
     workspace = workspace_for(settings)
+    workspace.state.remember(first_audit=workspace.today.isoformat())
+    earliest = workspace.scan().earliest if settings.sources else None
+    if earliest is not None:
+        workspace.state.extend_back_to(earliest)
+    defs = build_defs(settings)
     if settings.encoder.token_budget is not None and workspace.encoder is not None:
         workspace.encoder.check_budget(forecast(workspace, changes).tokens)
     if changes:
@@ -95,7 +97,10 @@ def execute(
 
 def report_observed_batches(settings: IndexAuditSettings, instance: dg.DagsterInstance) -> None:
     """Show the batches of an index as it stands on their partitions, without a run for each."""
-    rows_of = observed_batches(workspace_for(settings))
+    workspace = workspace_for(settings)
+    rows_of = observed_batches(workspace)
+    if rows_of:
+        workspace.state.extend_back_to(min(parse_batch_key(key)[0] for key in rows_of))
     slugs = sorted({key.split("|", 1)[1] for key in rows_of})
     instance.add_dynamic_partitions(source_partitions_name(settings), slugs)
     for key, rows in rows_of.items():

@@ -78,7 +78,8 @@ class Workspace:
 
     @cached_property
     def store(self) -> SourceStore:
-        return SourceStore(self.settings, today=self.today, start_date=self.state.start_date(self.settings.start_date))
+        # The remembered start only sizes the grid: rows that turn up from before it are history, not errors.
+        return SourceStore(self.settings, today=self.today, start_date=self.settings.start_date)
 
     @cached_property
     def encoder(self) -> Encoder | None:

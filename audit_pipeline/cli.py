@@ -102,8 +102,8 @@ def _root(state: Path | None) -> Path:
 
 
 def _indexes(config: Path | None) -> list[IndexAuditSettings]:
-    from audit_pipeline.config import load_settings
     from audit_pipeline.orchestration.project import configured_indexes
+    from audit_pipeline.settings_file import load_settings
 
     indexes = [load_settings(config)] if config else [settings for _, settings in configured_indexes()]
     if not indexes:

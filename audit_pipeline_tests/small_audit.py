@@ -20,10 +20,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from audit_pipeline.config import IndexAuditSettings, load_settings
+from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.orchestration import workspaces
 from audit_pipeline.orchestration.home import end_dead_runs, prepare_home
 from audit_pipeline.orchestration.running import Outcome, run_audit
+from audit_pipeline.settings_file import load_settings
 from audit_pipeline_tests.encoder import planted
 
 NAME = "small-index"

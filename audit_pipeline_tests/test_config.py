@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from audit_pipeline.config import IndexAuditSettings, load_settings
+from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.errors import AuditInputError
+from audit_pipeline.settings_file import load_settings
 
 NAME = "  name: handbook\n"
 SOURCES = "  sources: [{name: api, uri: api.jsonl, format: jsonl}]\n"

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 
 import audit_pipeline
-from audit_pipeline.config import load_settings
 from audit_pipeline.corpus.store import SourceStore
 from audit_pipeline.corpus.text import normalise, sha256_hex
 from audit_pipeline.duplicates.labelled_pairs import OPTIONAL, REQUIRED, read_labelled_pairs
+from audit_pipeline.settings_file import load_settings
 
 DEMO = Path(audit_pipeline.__file__).parent / "defs" / "demo"
 DOCS = Path(__file__).parents[1] / "docs" / "demo-labels.md"

@@ -10,7 +10,7 @@ import yaml
 from typer.testing import CliRunner
 
 from audit_pipeline.cli import app
-from audit_pipeline.config import parse_settings
+from audit_pipeline.settings_file import parse_settings
 from audit_pipeline_tests.small_audit import NAME, SmallAudit
 
 ROOT = Path(__file__).parents[1]

@@ -8,13 +8,14 @@ import dagster as dg
 from dagster.components.scaffold.scaffold import scaffold_with
 from pydantic import BaseModel
 
-from audit_pipeline.config import IndexAuditSettings, resolve_paths
+from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.orchestration.batch_assets import OWNERS, batch_assets, batch_checks
 from audit_pipeline.orchestration.corpus_assets import corpus_assets, report_checks
 from audit_pipeline.orchestration.naming import audit_job_name, ingest_job_name
 from audit_pipeline.orchestration.partitions import batch_partitions
 from audit_pipeline.orchestration.scaffolder import IndexAuditScaffolder
 from audit_pipeline.orchestration.workspaces import state_root
+from audit_pipeline.settings_file import resolve_paths
 from audit_pipeline.state import StateFolder
 
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import yaml
 
-from audit_pipeline.config import COMPONENT_TYPE, IndexAuditSettings, load_settings
+from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.orchestration.naming import refuse_collisions
+from audit_pipeline.settings_file import COMPONENT_TYPE, load_settings
 
 DEFS_FOLDER = Path(__file__).parents[1] / "defs"
 

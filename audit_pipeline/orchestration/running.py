@@ -8,13 +8,14 @@ from typing import Any
 
 import dagster as dg
 
-from audit_pipeline.config import IndexAuditSettings, check_label_files
+from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.corpus.batches import parse_batch_key
 from audit_pipeline.errors import AuditInputError, SelfCheckError
 from audit_pipeline.orchestration.component import build_defs
 from audit_pipeline.orchestration.home import process_tag
 from audit_pipeline.orchestration.naming import audit_job_name, ingest_job_name, source_partitions_name
 from audit_pipeline.orchestration.workspaces import workspace_for
+from audit_pipeline.settings_file import check_label_files
 from audit_pipeline.stages.forecast import forecast
 from audit_pipeline.stages.index import observed_batches
 from audit_pipeline.stages.ingest import BatchChange, changed_batches

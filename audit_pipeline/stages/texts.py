@@ -1,4 +1,4 @@
-"""The strings an encoder is given for a chunk or a query of this audit. Encoding itself is the encoder room's."""
+"""The chunks a stage asks for, and the strings an encoder is given for them. Encoding itself is the encoder room's."""
 
 from __future__ import annotations
 

@@ -12,13 +12,13 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from audit_pipeline.config import load_settings
 from audit_pipeline.errors import AuditInputError
 from audit_pipeline.orchestration.component import build_defs
 from audit_pipeline.orchestration.corpus_assets import CORPUS_ASSETS
 from audit_pipeline.orchestration.naming import source_partitions_name
 from audit_pipeline.orchestration.project import configured_indexes
 from audit_pipeline.orchestration.running import plan
+from audit_pipeline.settings_file import load_settings
 from audit_pipeline.stages.limits import REPORT_CHECKS
 from audit_pipeline_tests.orchestration.test_both_jobs import BATCH_ASSETS
 from audit_pipeline_tests.small_audit import (

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from audit_pipeline.config import IndexAuditSettings, parse_settings
+from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.orchestration import running
 from audit_pipeline.orchestration.running import dry_run_line, plan
 from audit_pipeline.orchestration.workspaces import workspace_for
+from audit_pipeline.settings_file import parse_settings
 from audit_pipeline.stages.ingest import changed_batches
 
 

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from audit_pipeline.config import IndexAuditSettings, parse_settings
+from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.findings import Finding
 from audit_pipeline.proportions import NOT_MEASURED, Proportion, bootstrap_mean, stratified, wilson
 from audit_pipeline.report.audit_json import build_audit
 from audit_pipeline.schemas import TABLES
+from audit_pipeline.settings_file import parse_settings
 
 HOSTILE = "<script>alert('source')</script>"
 SECRET_TEXT = "Zanzibar quotations overflow"

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from audit_pipeline.config import parse_settings
+from audit_pipeline.settings_file import parse_settings
 from audit_pipeline.stages.workspace import Workspace
 
 TODAY = dt.date(2026, 3, 1)

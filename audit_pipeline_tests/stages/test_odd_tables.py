@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from audit_pipeline.config import parse_settings
 from audit_pipeline.encoder.models import Encoder
 from audit_pipeline.orchestration.corpus_assets import CORPUS_ASSETS
 from audit_pipeline.report.loading import load
 from audit_pipeline.report.summary import terminal_summary
+from audit_pipeline.settings_file import parse_settings
 from audit_pipeline.stages.workspace import Workspace
 
 TEXTS = ["A kettle boils water.", "A ferry crosses the strait.", "Moss grows on the north side of old walls."]

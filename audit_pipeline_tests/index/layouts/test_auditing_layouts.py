@@ -13,11 +13,11 @@ import pyarrow as pa
 import pytest
 from lancedb.index import IvfFlat
 
-from audit_pipeline.config import load_settings
 from audit_pipeline.encoder.models import Encoder
 from audit_pipeline.orchestration.corpus_assets import CORPUS_ASSETS
 from audit_pipeline.report.loading import load
 from audit_pipeline.report.summary import exit_code
+from audit_pipeline.settings_file import load_settings
 from audit_pipeline.stages.inspection import proposal
 from audit_pipeline.stages.workspace import Workspace
 from audit_pipeline_tests.encoder.planted import docstrings

@@ -11,9 +11,10 @@ import yaml
 from typer.testing import CliRunner
 
 from audit_pipeline.cli import app
-from audit_pipeline.config import IndexAuditSettings, parse_settings
+from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.encoder.models import Encoder
 from audit_pipeline.errors import AuditInputError
+from audit_pipeline.settings_file import parse_settings
 from audit_pipeline.stages.inspection import proposal
 from audit_pipeline_tests.encoder.planted import docstrings
 from audit_pipeline_tests.index.builders import lists, unit_vectors, write

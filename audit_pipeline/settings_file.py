@@ -1,0 +1,111 @@
+"""Reading the YAML of one index into settings, and saying what is wrong with it. The fields stand in config.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from audit_pipeline.config import IndexAuditSettings, Settings, did_you_mean
+from audit_pipeline.errors import AuditInputError
+
+COMPONENT_TYPE = "audit_pipeline.IndexAudit"
+
+
+def load_settings(path: Path) -> IndexAuditSettings:
+    """Settings from a defs.yaml, its relative paths resolved against its folder. Raises AuditInputError."""
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise AuditInputError(f"{path}: the settings file cannot be read ({error.strerror}): check --config") from error
+    except UnicodeDecodeError as error:
+        raise AuditInputError(f"{path}: not UTF-8 text: save the settings file as UTF-8") from error
+    except ValueError as error:  # YAML makes dates of what looks like one, also where there is no such day
+        raise AuditInputError(f"{path}: a date in it is none ({error}): correct it") from error
+    except yaml.YAMLError as error:
+        line = getattr(getattr(error, "problem_mark", None), "line", None)
+        where = f" in line {line + 1}" if line is not None else ""
+        raise AuditInputError(f"{path}: not valid YAML{where}: correct the syntax there") from error
+    if not isinstance(document, dict) or not isinstance(document.get("attributes"), dict):
+        raise AuditInputError(f"{path}: expected 'type: {COMPONENT_TYPE}' and a mapping under 'attributes'")
+    if document.get("type") != COMPONENT_TYPE:
+        raise AuditInputError(f"{path}: type is {document.get('type')!r}, expected {COMPONENT_TYPE!r}")
+    return parse_settings(document["attributes"], str(path), base=path.resolve().parent)
+
+
+def parse_settings(attributes: dict[str, Any], where: str, base: Path) -> IndexAuditSettings:
+    """Settings from the attributes mapping; relative paths are taken from ``base``. Raises AuditInputError."""
+    try:
+        settings = IndexAuditSettings.model_validate(attributes)
+    except ValidationError as error:
+        raise AuditInputError(f"{where}: {_first_error(error)}") from error
+    return resolve_paths(settings, base)
+
+
+def check_label_files(settings: IndexAuditSettings) -> None:
+    """Raise AuditInputError where a file of labels is not there: better told before hours of encoding than after."""
+    for name in ("queries", "qrels", "pairs", "observed"):
+        path = getattr(settings.labels, name)
+        if path is not None and "://" not in path and not Path(path).is_file():
+            raise AuditInputError(f"labels.{name}: there is no file {path}: correct the path or remove the field")
+
+
+def resolve_paths(settings: IndexAuditSettings, base: Path) -> IndexAuditSettings:
+    """The settings with every relative path made absolute against ``base``; URIs with a scheme stay as they are."""
+
+    def absolute(path: str | None) -> str | None:
+        if path is None or "://" in path:
+            return path
+        return str((base / Path(path).expanduser()).absolute())
+
+    def resolved(part: Settings, *fields: str) -> dict[str, Any]:
+        return {field: absolute(getattr(part, field)) for field in fields if getattr(part, field) is not None}
+
+    sources = [
+        source if source.format == "docstrings" else source.model_copy(update=resolved(source, "uri"))
+        for source in settings.sources
+    ]
+    encoder = settings.encoder
+    if encoder.kind == "sentence_transformers" and encoder.model and encoder.model.startswith((".", "~")):
+        encoder = encoder.model_copy(update=resolved(encoder, "model"))
+    return settings.model_copy(
+        update={
+            "sources": sources,
+            "encoder": encoder,
+            "index": settings.index.model_copy(update=resolved(settings.index, "uri")),
+            "labels": settings.labels.model_copy(
+                update=resolved(settings.labels, "queries", "qrels", "pairs", "observed")
+            ),
+        }
+    )
+
+
+def _first_error(error: ValidationError) -> str:
+    """One sentence for the first problem: the field's path, what is wrong, what to do."""
+    errors = error.errors()
+    # A field that is missing may only be misspelt, so what is unknown is told first.
+    first = next((one for one in errors if one["type"] == "extra_forbidden"), errors[0])
+    path = ".".join(str(part) for part in first["loc"])
+    more = f" ({error.error_count() - 1} more)" if error.error_count() > 1 else ""
+    if first["type"] == "extra_forbidden":
+        known = _fields_at(first["loc"][:-1])
+        word = str(first["loc"][-1])
+        return f"{path}: unknown field{did_you_mean(word, known)}; remove it or use one of {', '.join(known)}{more}"
+    if first["type"] == "missing":
+        return f"{path}: this field is required: add it{more}"
+    message = first["msg"].removeprefix("Value error, ")
+    given = "" if isinstance(first.get("input"), dict | list | BaseModel) else f", got {first.get('input')!r}"
+    return f"{path + ': ' if path else ''}{message}{given}{more}"
+
+
+def _fields_at(path: tuple[int | str, ...]) -> list[str]:
+    model: type[BaseModel] = IndexAuditSettings
+    for part in path:
+        if isinstance(part, int):
+            continue
+        annotation = model.model_fields[part].annotation
+        arguments = getattr(annotation, "__args__", ())
+        model = next((t for t in (annotation, *arguments) if isinstance(t, type) and issubclass(t, BaseModel)), model)
+    return list(model.model_fields)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from dataclasses import dataclass
 from typing import Any
@@ -36,7 +37,7 @@ def read_answer(content: bytes, n: int) -> Answer:
     if len(data) != n:
         raise UnusableAnswerError(f"it gave {len(data)} vectors for {n} texts")
     try:
-        vectors = [np.array(item.get("embedding"), dtype=np.float32) for item in _in_order(data)]
+        vectors = [_vector(item.get("embedding")) for item in _in_order(data)]
     except (TypeError, ValueError) as error:
         raise UnusableAnswerError("a vector holds something else than numbers") from error
     if any(vector.ndim != 1 or not len(vector) for vector in vectors):
@@ -48,6 +49,17 @@ def read_answer(content: bytes, n: int) -> Answer:
     if not np.isfinite(stacked).all():
         raise UnusableAnswerError("a vector holds NaN or an infinite value")
     return Answer(stacked, tokens_used(document))
+
+
+def _vector(embedding: Any) -> np.ndarray:
+    """A vector given as a list of numbers, or as base64 of little-endian float32. Raises ValueError or TypeError.
+
+    Numbers are the protocol's default, so no encoding is asked for: some servers refuse the field. Others, and
+    requests whose further fields ask for it, give base64.
+    """
+    if isinstance(embedding, str):
+        return np.frombuffer(base64.b64decode(embedding, validate=True), dtype="<f4").astype(np.float32)
+    return np.array(embedding, dtype=np.float32)
 
 
 def _in_order(data: list[dict[str, Any]]) -> list[dict[str, Any]]:

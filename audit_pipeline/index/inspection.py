@@ -19,12 +19,12 @@ from audit_pipeline.index.connection import connect, open_table, table_names
 from audit_pipeline.index.coverage import off_unit_length
 from audit_pipeline.index.database import ALL_TABLES, Database, tables_of_one_shape
 from audit_pipeline.index.guesses import Guesses, guess_columns
-from audit_pipeline.index.layouts import Layout, embedding_functions, layout_of
+from audit_pipeline.index.layouts import REGISTRY, Layout, embedding_functions, layout_of
 from audit_pipeline.index.paths import find_path
 from audit_pipeline.index.placeholders import placeholder_rows
 from audit_pipeline.index.reading import open_snapshot
-from audit_pipeline.index.snapshot import VECTOR_STATES, TableSnapshot
-from audit_pipeline.index.vector_index import vector_index_of
+from audit_pipeline.index.snapshot import USABLE, VECTOR_STATES, TableSnapshot
+from audit_pipeline.index.vector_index import VectorIndex, vector_index_of
 from audit_pipeline.index.vectors import is_vector_type
 from audit_pipeline.settings_file import COMPONENT_TYPE
 
@@ -93,17 +93,16 @@ def inspect_table(uri: str, table: str | None, work_dir: Path) -> Inspection:
             f"columns are {', '.join(opened.schema.names)}: name another with --table"
         )
     index = vector_index_of(opened, str(guesses.columns.get("vector") or "vector"))
-    if index is not None and index.metric is not None:
-        metric, metric_reason = index.metric, f"the {index.type} index was built for it"
-    else:
-        metric, metric_reason = layout.metric, _metric_reason(layout)
     settings = IndexSettings.model_validate(
         {"uri": uri, "table": name, "managed": False, "layout": layout.name, "columns": guesses.columns}
-        | {"metric": metric}
+        | {"metric": layout.metric}
     )
     snapshot = open_snapshot(settings, uri, work_dir, undated=dt.date(1970, 1, 1))
+    off = int(off_unit_length(snapshot).sum())
+    metric, metric_reason = _guess_metric(index, layout, off, int((snapshot.vector_state == USABLE).sum()))
     registered = tuple(embedding_functions(opened.schema))
-    facts = tuple(_facts(snapshot, connection, name, opened.schema, registered))
+    written = None if name == ALL_TABLES else _last_write(opened)
+    facts = tuple(_facts(snapshot, connection, name, opened.schema, registered, off, written))
     return Inspection(uri, name, snapshot, layout, reason, guesses, metric, metric_reason, facts, registered)
 
 
@@ -128,7 +127,10 @@ def render(inspection: Inspection, model: str | None, role: RoleGuess | None) ->
         why = role.reason if role is not None and known else f"what {inspection.layout.name} embeds"
         lines.append(f"    embed_text: {_scalar(embed_text)}  # {why}")
     else:
-        lines.append("    # embed_text: the text itself, unless the fingerprint of the audit finds another template")
+        measured = (
+            role.reason if role is not None and known else "unless the audit's fingerprint finds another template"
+        )
+        lines.append(f"    # embed_text: the text itself, {measured}")
     lines.append(f"    metric: {index['metric']}  # {inspection.metric_reason}")
     if inspection.table != ALL_TABLES:
         lines.append(
@@ -186,14 +188,40 @@ def _without_vectors(table: Any) -> pa.Table:
     return table.search().select(names).to_arrow() if names else pa.table({"_": pa.nulls(table.count_rows())})
 
 
-def _metric_reason(layout: Layout) -> str:
-    if layout.name == "plain":
-        return "no index says more: what LanceDB takes where a search names no metric"
-    return f"what {layout.name} searches with"
+def _guess_metric(index: VectorIndex | None, layout: Layout, off: int, usable: int) -> tuple[str, str]:
+    """The metric that the application seems to search with, and what that rests on.
+
+    ``off`` of the ``usable`` vectors are not of length 1: only then does the choice matter.
+    """
+    if index is not None and index.metric is not None:
+        return index.metric, f"the {index.type} index was built for it"
+    alike = "" if off else "; every vector has length 1, so cosine and l2 rank alike"
+    if layout.name not in ("plain", REGISTRY):
+        check = "; vectors are not of length 1, so check what the application asks for" if off else ""
+        return layout.metric, f"what {layout.name} searches with{alike}{check}"
+    if not off:
+        return layout.metric, f"no index says more: what LanceDB takes where a search names no metric{alike}"
+    return "cosine", (
+        f"a guess: no index names one, and {off:,} of {usable:,} vectors are not of length 1, so l2 would rank "
+        "by length too; check the application, for LanceDB takes l2 where a search names no metric"
+    )
+
+
+def _last_write(table: Any) -> dt.datetime | None:
+    """When the version that is read was written; None where the table does not say."""
+    version = int(table.version)
+    stamps = [one["timestamp"] for one in table.list_versions() if int(one["version"]) == version]
+    return stamps[0] if stamps and isinstance(stamps[0], dt.datetime) else None
 
 
 def _facts(
-    snapshot: TableSnapshot, connection: Any, name: str, schema: pa.Schema, registered: tuple[dict[str, Any], ...]
+    snapshot: TableSnapshot,
+    connection: Any,
+    name: str,
+    schema: pa.Schema,
+    registered: tuple[dict[str, Any], ...],
+    off: int,
+    written: dt.datetime | None,
 ) -> list[str]:
     """About ten lines, each true of the version that was read."""
     info, rows = snapshot.info, snapshot.rows
@@ -202,6 +230,7 @@ def _facts(
     tables = (
         f"{len(info.pinned)} tables of one shape" if name == ALL_TABLES else f"table {name!r}, version {info.version}"
     )
+    tables += f", written {written:%Y-%m-%d %H:%M}" if written else ""
     states = np.bincount(snapshot.vector_state, minlength=len(VECTOR_STATES))
     broken = [f"{count:,} {state}" for state, count in zip(VECTOR_STATES[1:], states[1:], strict=True) if count]
     stand_ins = int(placeholder_rows(rows, snapshot.vector_state, snapshot.zeros_meant).sum())
@@ -219,7 +248,7 @@ def _facts(
         f"{info.rows:,} rows in {tables}{also}",
         f"columns: {', '.join(f'{column.name} ({_short(column.type)})' for column in schema)}",
         f"vectors: {info.dimension} dimensions; {', '.join(broken) or 'every one is usable'}",
-        f"lengths of vectors: {_lengths(snapshot)}",
+        f"lengths of vectors: {_lengths(snapshot, off)}",
         f"vector index: {index}",
         f"full-text index: {fts}",
         "text: none in this table"
@@ -247,13 +276,12 @@ def _ids(snapshot: TableSnapshot) -> str:
     return f"{repeated:,} stand on more than one row" if repeated else "every row has its own"
 
 
-def _lengths(snapshot: TableSnapshot) -> str:
+def _lengths(snapshot: TableSnapshot, off: int) -> str:
     usable = np.flatnonzero(snapshot.vector_state == 0)
     if not len(usable):
         return "no usable vector"
     step = usable[:: max(1, len(usable) // 2000)]
     norms = np.linalg.norm(np.asarray(snapshot.vectors[step], dtype=np.float64), axis=1)
-    off = int(off_unit_length(snapshot).sum())
     unit = "all are 1, so l2 and cosine rank alike" if not off else f"{off:,} are not 1, so the metric matters"
     return f"{norms.min():.4g} to {norms.max():.4g}, median {np.median(norms):.4g}; {unit}"
 

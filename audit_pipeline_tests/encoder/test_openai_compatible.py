@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import base64
 import datetime as dt
 import logging
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -104,6 +106,22 @@ def test_answers_without_any_index_are_taken_as_they_stand(server: EmbeddingServ
     assert encoder_for(server).encode(TEXTS).tolist() == expected(TEXTS)
 
 
+def test_vectors_in_base64_are_read_as_the_numbers_they_are(server: EmbeddingServer) -> None:
+    def packed(body: dict[str, Any]) -> Any:
+        answer = sound(body)
+        for item in answer["data"]:
+            item["embedding"] = base64.b64encode(struct.pack("<4f", *item["embedding"])).decode()
+        return answer
+
+    server.replies = [Reply(make=packed)]
+    assert encoder_for(server).encode(TEXTS).tolist() == expected(TEXTS)
+
+
+def test_an_empty_text_is_sent_as_it_is(server: EmbeddingServer) -> None:
+    assert encoder_for(server).encode(["", "a"]).tolist() == expected(["", "a"])
+    assert server.bodies == [{"model": "small", "input": ["", "a"]}]
+
+
 def without_last(body: dict[str, Any]) -> Any:
     return {"data": sound(body)["data"][:-1]}
 
@@ -137,6 +155,7 @@ UNUSABLE = [
     (Reply(make=with_value(float("nan"))), "a vector holds NaN or an infinite value"),
     (Reply(make=with_value(None)), "a vector holds NaN or an infinite value"),
     (Reply(make=with_value("x")), "a vector holds something else than numbers"),
+    (Reply(make=lambda body: {"data": [{"embedding": "no base64!"}] * 5}), "a vector holds something else than numb"),
     (Reply(make=with_index(0)), "the 'index' of its items does not number the texts from 0"),
     (Reply(make=with_index(None)), "the 'index' of its items does not number the texts from 0"),
     (Reply(make=ragged), "the vectors of one answer have 4 and 5 dimensions"),

@@ -209,3 +209,17 @@ def test_a_column_that_was_embedded_instead_of_the_text_is_audited_by_its_name(
     assert found["self_retrieval"]["self@1"]["value"] == 1
     # Without a sentence of the text, such a row would still hold it: nothing can be held out.
     assert (found["held_out"]["n"], found["held_out"]["eligible"]) == (0, 0)
+
+
+def test_a_proposal_for_a_named_model_runs_unedited_and_a_clean_table_passes(
+    tmp_path: Path, texts: list[str], encoded: Callable, audit: Audit
+) -> None:
+    lengths = np.linspace(7, 1, ROWS, dtype=np.float32)[:, None]
+    table = WRITERS["plain"](tmp_path / "db", texts, encoded("plain", "passage: ") * lengths)
+    yaml = proposal(str(tmp_path / "db"), table, MODEL)
+    assert yaml.count("stored vectors are such encodings") == 2  # of the prompt, and of the text itself
+    found = audit(yaml)
+    assert codes(found, "error", "warning") == set()
+    assert exit_code(found) == 0
+    assert {row["role"] for row in found["roles"]} == {"passage"}
+    assert found["index"]["metric"] == "cosine"

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import lancedb
 import pyarrow as pa
 import pytest
 import yaml
+from lancedb.index import IvfFlat
 from typer.testing import CliRunner
 
 from audit_pipeline.cli import app
@@ -66,6 +68,28 @@ def test_the_columns_of_an_unknown_table_are_guessed_from_names_and_values(tmp_p
     }
     assert settings.index.metric == "l2"
     assert "all are 1, so l2 and cosine rank alike" in text
+
+
+@pytest.mark.parametrize(
+    ("index_for", "lengths", "metric", "said"),
+    [
+        (None, 1.0, "l2", "every vector has length 1, so cosine and l2 rank alike"),
+        (None, 3.0, "cosine", "a guess: no index names one, and 512 of 512 vectors are not of length 1"),
+        ("dot", 3.0, "dot", "the IVF_FLAT index was built for it"),
+        ("l2", 1.0, "l2", "the IVF_FLAT index was built for it"),
+    ],
+)
+def test_the_metric_is_the_indexs_or_one_that_the_lengths_of_vectors_allow(
+    tmp_path: Path, index_for: str | None, lengths: float, metric: str, said: str
+) -> None:
+    texts = [f"text {i}" for i in range(512)]
+    write(tmp_path / "db", pa.table({"text": texts, "vector": lists(lengths * unit_vectors(512))}))
+    if index_for is not None:
+        table = lancedb.connect(str(tmp_path / "db")).open_table("docs")
+        table.create_index("vector", config=IvfFlat(distance_type=index_for, num_partitions=1))
+    text = proposal(str(tmp_path / "db"), None, None)
+    assert settings_in(text).index.metric == metric
+    assert said in next(line for line in text.splitlines() if line.strip().startswith("metric:"))
 
 
 def test_a_source_column_with_too_many_values_is_not_taken_for_batches(tmp_path: Path) -> None:

@@ -59,9 +59,13 @@ class SourceSettings(Settings):
     name: str = Field(description="Source name as it appears in findings; '*' takes every value of the source column.")
     uri: str = Field(description="File, folder or glob; for format docstrings the name of an installed distribution.")
     format: Literal["parquet", "jsonl", "csv", "docstrings"] = Field(description="How the rows are stored.")
-    columns: dict[str, str] = Field(
+    columns: dict[str, ColumnPath | None] = Field(
         default_factory=dict,
-        description="Where each chunk field stands in the data: {chunk_id: id, text: body}. Default: the same names.",
+        description=(
+            "Where each chunk field stands in the data: {chunk_id: id, text: body}; default: the same names. A column; "
+            "metadata.source in a struct; payload$.content in a JSON string; a list for a composite chunk_id, source, "
+            "doc_id or heading, as in index.columns; null where a column of that name means something else."
+        ),
     )
     ingestion_date: dt.date | None = Field(
         default=None, description="Date of all rows where the data has no date column; default: the file's date."
@@ -73,8 +77,11 @@ class SourceSettings(Settings):
 
     @field_validator("columns")
     @classmethod
-    def _known_columns(cls, columns: dict[str, str]) -> dict[str, str]:
-        return _check_columns(columns, CHUNK_COLUMNS)
+    def _known_columns(cls, columns: dict[str, ColumnPath | None]) -> dict[str, ColumnPath | None]:
+        for field in ("chunk_id", "text"):
+            if field in columns and columns[field] is None:
+                raise ValueError(f"{field!r} cannot be null: a source store needs it")
+        return _check_columns(_check_lists(columns), CHUNK_COLUMNS)
 
     @model_validator(mode="after")
     def _packages_only_for_docstrings(self) -> SourceSettings:
@@ -246,14 +253,9 @@ class IndexSettings(Settings):
     @field_validator("columns")
     @classmethod
     def _known_columns(cls, columns: dict[str, ColumnPath | None]) -> dict[str, ColumnPath | None]:
-        for field, path in columns.items():
-            if isinstance(path, list) and (field not in COMPOSITE_COLUMNS or not path):
-                raise ValueError(
-                    f"{field!r} takes one column, not a list: a list is for {', '.join(COMPOSITE_COLUMNS)}"
-                )
         if "vector" in columns and columns["vector"] is None:
             raise ValueError("'vector' cannot be null: name the column of the vectors")
-        return _check_columns(columns, (*CHUNK_COLUMNS, "vector"))
+        return _check_columns(_check_lists(columns), (*CHUNK_COLUMNS, "vector"))
 
 
 class SampleSettings(Settings):
@@ -414,6 +416,13 @@ class IndexAuditSettings(Settings):
     def dagster_name(self) -> str:
         """The name as Dagster's job and group names allow it."""
         return self.name.replace("-", "_")
+
+
+def _check_lists(columns: dict[str, ColumnPath | None]) -> dict[str, ColumnPath | None]:
+    for field, path in columns.items():
+        if isinstance(path, list) and (field not in COMPOSITE_COLUMNS or not path):
+            raise ValueError(f"{field!r} takes one column, not a list: a list is for {', '.join(COMPOSITE_COLUMNS)}")
+    return columns
 
 
 def _check_columns(columns: dict[str, _Column], known: tuple[str, ...]) -> dict[str, _Column]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import datetime as dt
 import difflib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from audit_pipeline.config import CHUNK_COLUMNS, SourceSettings
+from audit_pipeline.config import CHUNK_COLUMNS, ColumnPath, SourceSettings
 from audit_pipeline.corpus.dates import days_of, holds_dates
+from audit_pipeline.corpus.paths import FieldPath, find_field, is_text, joined, json_values, keys_of_json, spelt_path
 from audit_pipeline.errors import AuditInputError
 
 REQUIRED = ("chunk_id", "text")
@@ -44,31 +46,104 @@ class Where:
         return f"source {self.source!r}, {self.file}"
 
 
-def resolve_columns(entry: SourceSettings, present: list[str], where: Where) -> dict[str, list[str]]:
-    """Chunk field -> path (column, then struct fields) in the data; a default column that lacks is left out.
+Paths = tuple[FieldPath, ...]
+
+
+@dataclass(frozen=True)
+class Part:
+    """Values of one column that is a chunk field or a part of it; with ``keys`` they are JSON strings that hold it."""
+
+    values: pa.Array | pa.ChunkedArray
+    keys: tuple[str, ...] = ()
+
+
+class Seen:
+    """Which chunk fields an entry's files hold, and for the others what their JSON holds instead."""
+
+    def __init__(self) -> None:
+        self.fields: set[str] = set()
+        self._keys: dict[str, set[str]] = {}
+
+    def note(self, fields: Mapping[str, Sequence[Part]], raw: pa.Table) -> None:
+        """Take down the fields of a block. What stands in JSON is there once a row has it."""
+        for field, parts in fields.items():
+            lost = [part for part in parts if part.keys and not self._holds(part, raw[field], alone=len(parts) == 1)]
+            if not lost:
+                self.fields.add(field)
+            for part in lost:
+                self._keys.setdefault(field, set()).update(_keys_of(part))
+
+    def hint(self, field: str) -> str:
+        """What there is to name instead of a field that was not seen, for a message."""
+        if field not in self._keys:
+            return ""
+        return f"; its JSON holds {', '.join(sorted(self._keys[field])) or 'no object'}"
+
+    @staticmethod
+    def _holds(part: Part, values: pa.ChunkedArray, *, alone: bool) -> bool:
+        if not len(values):
+            return True
+        return values.null_count < len(values) if alone else part.keys[0] in _keys_of(part)
+
+
+def _keys_of(part: Part) -> list[str]:
+    array = _array(part.values)
+    return keys_of_json(_decoded(array)[0] if not pa.types.is_null(array.type) else array)
+
+
+def names_of(path: ColumnPath) -> list[str]:
+    """The columns that a mapping names: one, or the parts of a composite."""
+    return [path] if isinstance(path, str) else path
+
+
+def name_of(paths: Paths) -> str:
+    """The columns of a field, for messages."""
+    return ", ".join(map(str, paths))
+
+
+def resolve_columns(entry: SourceSettings, schema: pa.Schema, where: Where) -> dict[str, Paths]:
+    """Chunk field -> its places in the data, the parts of a composite in order; a default that lacks is left out.
 
     Raises AuditInputError where a required or a mapped column lacks.
     """
-    paths: dict[str, list[str]] = {}
+    found: dict[str, Paths] = {}
     for field in CHUNK_COLUMNS:
-        name = entry.columns.get(field, field)
-        top = name.split(".")[0]
-        if name in present:
-            paths[field] = [name]
-        elif top in present and field in entry.columns:
-            paths[field] = name.split(".")
-        elif field in REQUIRED or field in entry.columns:
-            close = difflib.get_close_matches(name, present, n=1)
-            hint = f"did you mean {close[0]!r}? " if close else ""
-            remedy = f"name it under columns: {{{field}: ...}}"
-            raise AuditInputError(
-                f"{where}: no column {name!r} for {field}; {hint}columns are {', '.join(present) or '(none)'}: {remedy}"
-            )
-    return paths
+        named = entry.columns.get(field, field)
+        if named is None:
+            continue
+        paths: list[FieldPath] = []
+        for name in names_of(named):
+            path = find_field(schema, name)
+            if path is not None:
+                paths.append(path)
+            elif field in REQUIRED or field in entry.columns:
+                raise missing_column(field, name, schema, where)
+        if len(paths) == len(names_of(named)):
+            found[field] = tuple(paths)
+    return found
+
+
+def missing_column(field: str, name: str, schema: pa.Schema, where: Where) -> AuditInputError:
+    """The error for a column that the data lacks, with what it holds instead."""
+    spelt, present = spelt_path(name), schema.names
+    told = f"{where}: no column {name!r} for {field}"
+    if spelt.column in present:
+        kind = schema.field(spelt.column).type
+        if pa.types.is_struct(kind):
+            inner = ", ".join(kind.field(i).name for i in range(kind.num_fields)) or "no fields"
+            return AuditInputError(f"{told}; {spelt.column!r} holds {inner}: correct columns: {{{field}: ...}}")
+        wanted = "strings of JSON" if spelt.keys else "a struct"
+        return AuditInputError(
+            f"{told}; {spelt.column!r} is of type {kind}, not {wanted}: correct columns: {{{field}: ...}}"
+        )
+    close = difflib.get_close_matches(name, present, n=1)
+    hint = f"did you mean {close[0]!r}? " if close else ""
+    remedy = f"name it under columns: {{{field}: ...}}"
+    return AuditInputError(f"{told}; {hint}columns are {', '.join(present) or '(none)'}: {remedy}")
 
 
 def to_raw(
-    fields: dict[str, pa.Array | pa.ChunkedArray],
+    fields: Mapping[str, Sequence[Part]],
     names: dict[str, str],
     rows: np.ndarray,
     entry: SourceSettings,
@@ -77,27 +152,28 @@ def to_raw(
 ) -> pa.Table:
     """The RAW table of one block of a file: each chunk field cast, dates and sources filled by the entry's rules.
 
-    ``fields`` holds the arrays of the chunk fields that the data has, ``names`` their columns' names for messages,
-    ``rows`` (n,) the rows' ordinals in the file. Rows of other sources than the entry's are still there. Raises
-    AuditInputError for a type that cannot be used.
+    ``fields`` holds the parts of the chunk fields that the data has (one, or several of a composite), ``names`` their
+    columns' names for messages, ``rows`` (n,) the rows' ordinals in the file. Rows of other sources than the entry's
+    are still there. Raises AuditInputError for a type that cannot be used.
     """
     n = len(rows)
     problem: list[tuple[str, np.ndarray, str]] = []  # reason, (n,) bool, detail
     columns: dict[str, pa.Array] = {}
     for field in ("chunk_id", "text", "source", "doc_id", "heading"):
         if field in fields:
-            columns[field], invalid = _to_string(_array(fields[field]), field, names[field], where)
+            columns[field], invalid = _whole_string(fields[field], field, names[field], where)
             if invalid.any():
                 problem.append(("invalid_utf8", invalid, f"column {names[field]!r} is not valid UTF-8"))
         else:
             columns[field] = pa.nulls(n, pa.string())
     columns["position"] = (
-        _to_position(_array(fields["position"]), names["position"], where)
+        _to_position(_one_part(fields["position"], "position", names, where), names["position"], where)
         if "position" in fields
         else pa.nulls(n, pa.int32())
     )
     if "ingestion_date" in fields:
-        columns["ingestion_date"], bad = _to_date(_array(fields["ingestion_date"]), names["ingestion_date"], where)
+        dates = _one_part(fields["ingestion_date"], "ingestion_date", names, where)
+        columns["ingestion_date"], bad = _to_date(dates, names["ingestion_date"], where)
         detail = f"column {names['ingestion_date']!r} holds no date"
         if entry.ingestion_date is not None:
             null = columns["ingestion_date"].is_null().to_numpy(zero_copy_only=False) & ~bad
@@ -140,13 +216,30 @@ def _array(values: pa.Array | pa.ChunkedArray) -> pa.Array:
     return array
 
 
+def _one_part(parts: Sequence[Part], field: str, names: dict[str, str], where: Where) -> pa.Array:
+    array = _array(parts[0].values)
+    if not parts[0].keys:
+        return array
+    return json_values(_to_string(array, field, names[field], where)[0], parts[0].keys)
+
+
+def _whole_string(parts: Sequence[Part], field: str, name: str, where: Where) -> tuple[pa.Array, np.ndarray]:
+    """(strings, rows that are not valid UTF-8) of one column, or of a composite's parts joined as in the table."""
+    arrays, not_valid = [], np.zeros(len(parts[0].values), dtype=bool)
+    for part in parts:
+        array, invalid = _to_string(_array(part.values), field, name, where)
+        arrays.append(json_values(array, part.keys) if part.keys else array)
+        not_valid |= invalid
+    return (arrays[0] if len(arrays) == 1 else joined(arrays)), not_valid
+
+
 def _to_string(array: pa.Array, field: str, name: str, where: Where) -> tuple[pa.Array, np.ndarray]:
     """(strings, rows that are not valid UTF-8). Numbers are taken for every field but the text."""
     kind = array.type
     none_invalid = np.zeros(len(array), dtype=bool)
     if pa.types.is_null(kind):
         return array.cast(pa.string()), none_invalid
-    if _is_text(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+    if is_text(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         return _decoded(array)
     if field != "text" and (pa.types.is_integer(kind) or pa.types.is_date(kind)):
         return array.cast(pa.string()), none_invalid
@@ -157,10 +250,6 @@ def _to_string(array: pa.Array, field: str, name: str, where: Where) -> tuple[pa
         except pa.ArrowInvalid:
             pass
     raise _unusable(array, field, name, where, "strings" if field == "text" else "strings or integers")
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
 
 
 def _decoded(array: pa.Array) -> tuple[pa.Array, np.ndarray]:
@@ -187,7 +276,7 @@ def _to_position(array: pa.Array, name: str, where: Where) -> pa.Array:
             array = array.cast(pa.string())
         if pa.types.is_integer(array.type) or pa.types.is_floating(array.type) or pa.types.is_null(array.type):
             return array.cast(pa.int32())
-        if _is_text(array.type):
+        if is_text(array.type):
             return array.cast(pa.int32())
     except pa.ArrowInvalid as error:
         raise _unusable(array, "position", name, where, "whole numbers under 2^31") from error
@@ -196,7 +285,7 @@ def _to_position(array: pa.Array, name: str, where: Where) -> pa.Array:
 
 def _to_date(array: pa.Array, name: str, where: Where) -> tuple[pa.Array, np.ndarray]:
     """(date32 days in UTC, rows whose value is no date). A time without a zone is taken as it stands."""
-    if pa.types.is_binary(array.type) or _is_text(array.type):
+    if pa.types.is_binary(array.type) or is_text(array.type):
         array, _ = _decoded(array)
     if not holds_dates(array.type):
         raise _unusable(array, "ingestion_date", name, where, "dates, timestamps, strings or epoch numbers")

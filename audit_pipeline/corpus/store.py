@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from audit_pipeline.config import IndexAuditSettings, SourceSettings
 from audit_pipeline.corpus.batches import display_source, parse_batch_key, slugs_of
-from audit_pipeline.corpus.columns import RAW
+from audit_pipeline.corpus.columns import RAW, Seen
 from audit_pipeline.corpus.docstrings import read_docstrings
 from audit_pipeline.corpus.files import find_files
 from audit_pipeline.corpus.readers import read_file
@@ -149,17 +149,17 @@ def read_entry(entry: SourceSettings) -> list[pa.Table]:
         return list(read_docstrings(entry))
     blocks: list[pa.Table] = []
     others: set[str | None] = set()
-    seen: set[str] = set()
+    seen = Seen()
     for file in find_files(entry):
         for block in read_file(entry, file, seen):
             if entry.name != "*":
                 others.update(block["source"].unique().to_pylist())
                 block = block.filter(pc.fill_null(pc.equal(block["source"], entry.name), False))
             blocks.append(block)
-    for field in entry.columns if blocks else ():
-        if field not in seen:
+    for field, named in entry.columns.items() if blocks else ():
+        if named is not None and field not in seen.fields:
             raise AuditInputError(
-                f"source {entry.name!r}: no row of {entry.uri} has the column {entry.columns[field]!r}: "
+                f"source {entry.name!r}: no row of {entry.uri} has the column {named!r}{seen.hint(field)}: "
                 f"correct columns: {{{field}: ...}}"
             )
     if others and entry.name not in others:

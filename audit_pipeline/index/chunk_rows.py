@@ -11,9 +11,10 @@ import pyarrow.compute as pc
 
 from audit_pipeline import schemas
 from audit_pipeline.corpus.batches import Grain, batch_keys
+from audit_pipeline.corpus.paths import FieldPath, as_strings, joined
 from audit_pipeline.corpus.text import count_words, sha256_hex
 from audit_pipeline.index.columns import ColumnPaths, content_ids, date_of, integer_of, text_of
-from audit_pipeline.index.paths import FieldPath, as_strings, joined, refuse_lost_keys
+from audit_pipeline.index.paths import refuse_lost_keys
 from audit_pipeline.index.snapshot import UnreadDates
 
 Derive = Callable[[pa.Table], pa.Array]

@@ -12,9 +12,10 @@ import pyarrow.compute as pc
 
 from audit_pipeline.config import CHUNK_COLUMNS, ColumnPath
 from audit_pipeline.corpus.dates import days_of, holds_dates
+from audit_pipeline.corpus.paths import as_strings, is_text, joined
 from audit_pipeline.corpus.text import sha256_hex
 from audit_pipeline.errors import AuditInputError
-from audit_pipeline.index.paths import OtherTables, Path, as_strings, find_path, is_text, joined
+from audit_pipeline.index.paths import OtherTables, Path, find_path
 from audit_pipeline.index.vectors import is_vector_type
 
 

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from audit_pipeline.config import ColumnPath
 from audit_pipeline.corpus.batches import slug
 from audit_pipeline.corpus.dates import days_of, holds_dates
-from audit_pipeline.index.paths import as_strings, is_text, joined
+from audit_pipeline.corpus.paths import as_strings, is_text, joined
 from audit_pipeline.index.vectors import is_vector_type
 
 _TEXT = "text content chunk_text chunk page_content body passage document_text document code markdown".split()

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from audit_pipeline.corpus.paths import is_text
 from audit_pipeline.errors import AuditInputError
-from audit_pipeline.index.paths import find_path, is_text
+from audit_pipeline.index.paths import find_path
 from audit_pipeline.index.vectors import is_vector_type
 
 LLAMA_INDEX_NODE = "metadata._node_content"

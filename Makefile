@@ -27,6 +27,10 @@ lint: $(INSTALLED)
 
 install: $(INSTALLED)
 
+# Speed, as ratios within one run; takes some minutes and decides nothing.
+benchmarks: $(INSTALLED)
+	$(BIN)/python -m benchmarks.as_it_stands
+
 # torch comes first and by its exact version: an open range takes a CUDA build of several GB.
 $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: call make with PYTHON=python3.11" >&2; exit 2; }

@@ -156,18 +156,20 @@ class EncoderSettings(Settings):
             return self
         if not self.base_url or not re.match(r"https?://[^/@?#]+(/[^@?#]*)?$", self.base_url):
             raise ValueError(
-                "kind openai_compatible needs 'base_url', an http(s) address without user, query or fragment, "
-                "such as https://api.openai.com/v1"
+                "kind openai_compatible needs 'base_url', an http(s) address without user, query or fragment: "
+                "write it as https://api.openai.com/v1"
             )
         for name, extra in (("query_extra", self.query_extra), ("passage_extra", self.passage_extra)):
             taken = sorted(set(extra) & {"model", "input", "dimensions"})
             if taken:
-                raise ValueError(f"{name!r} may not hold {taken[0]!r}: the request has it from the other settings")
+                raise ValueError(f"{name!r} may not hold {taken[0]!r}: remove it, the request has it from elsewhere")
             secret = sorted(
                 key for key in extra if re.search("api.?key|^token$|secret|password|authorization", key.lower())
             )
             if secret:
-                raise ValueError(f"{name!r} may not hold {secret[0]!r}: a key comes from the environment only")
+                raise ValueError(
+                    f"{name!r} may not hold {secret[0]!r}: set the key in the environment (encoder.api_key_env)"
+                )
         return self
 
     @property
@@ -383,15 +385,15 @@ class IndexAuditSettings(Settings):
             raise ValueError(f"sources: {repeated[0]!r} is named twice: give each source one entry")
         if self.index.managed:
             if not self.sources:
-                raise ValueError("sources: a managed index needs at least one source, or set index.managed to false")
+                raise ValueError("sources: a managed index needs at least one: add it, or set index.managed to false")
             if self.encoder.kind == "none":
-                raise ValueError("encoder: a managed index needs an encoder, or set index.managed to false")
+                raise ValueError("encoder: a managed index needs one: name its kind, or set index.managed to false")
         elif self.index.uri is None or "table" not in self.index.model_fields_set:
-            raise ValueError("index: an index as it stands (managed: false) needs its 'uri' and 'table'")
+            raise ValueError("index: an index as it stands (managed: false) needs 'uri' and 'table': name both")
         if self.index.table == "*":
             self._check_many_tables()
         if self.labels.see_also and not any(source.format == "docstrings" for source in self.sources):
-            raise ValueError("labels.see_also needs a source of format docstrings")
+            raise ValueError("labels.see_also: no source has the format docstrings: add one, or set it to false")
         return self
 
     def _check_many_tables(self) -> None:
@@ -429,7 +431,7 @@ def _check_columns(columns: dict[str, _Column], known: tuple[str, ...]) -> dict[
     for column in columns:
         if column not in known:
             raise ValueError(
-                f"{column!r} is no chunk field{did_you_mean(column, known)}; fields are {', '.join(known)}"
+                f"{column!r} is no chunk field{did_you_mean(column, known)}; use one of {', '.join(known)}"
             )
     return columns
 

@@ -1,5 +1,12 @@
 """The exceptions that decide an exit code. Anything else that is raised is a defect of this project."""
 
+from __future__ import annotations
+
+import re
+
+_QUOTED_ROW = re.compile(r"(Expected \d+ columns, got \d+): .*")
+_LONGEST_REASON = 200
+
 
 class AuditInputError(Exception):
     """Settings or input cannot be used (exit 2).
@@ -10,3 +17,11 @@ class AuditInputError(Exception):
 
 class SelfCheckError(Exception):
     """The audit found its own measuring instrument broken (exit 3): no figure of this run may be published."""
+
+
+def reason_of(error: BaseException) -> str:
+    """A library's error for use inside a sentence: its first line, short, and without the row that Arrow's CSV reader
+    quotes: corpus text belongs in no message.
+    """
+    lines = str(error).strip().splitlines()
+    return _QUOTED_ROW.sub(r"\1", lines[0])[:_LONGEST_REASON] if lines else type(error).__name__

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 from typing import Any
 
 import yaml
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from audit_pipeline.config import IndexAuditSettings, Settings, did_you_mean
 from audit_pipeline.errors import AuditInputError
@@ -29,9 +31,11 @@ def load_settings(path: Path) -> IndexAuditSettings:
         where = f" in line {line + 1}" if line is not None else ""
         raise AuditInputError(f"{path}: not valid YAML{where}: correct the syntax there") from error
     if not isinstance(document, dict) or not isinstance(document.get("attributes"), dict):
-        raise AuditInputError(f"{path}: expected 'type: {COMPONENT_TYPE}' and a mapping under 'attributes'")
+        raise AuditInputError(
+            f"{path}: no settings are in it: write 'type: {COMPONENT_TYPE}' and a mapping under 'attributes'"
+        )
     if document.get("type") != COMPONENT_TYPE:
-        raise AuditInputError(f"{path}: type is {document.get('type')!r}, expected {COMPONENT_TYPE!r}")
+        raise AuditInputError(f"{path}: type is {document.get('type')!r}: write {COMPONENT_TYPE!r}")
     return parse_settings(document["attributes"], str(path), base=path.resolve().parent)
 
 
@@ -95,9 +99,20 @@ def _first_error(error: ValidationError) -> str:
         return f"{path}: unknown field{did_you_mean(word, known)}; remove it or use one of {', '.join(known)}{more}"
     if first["type"] == "missing":
         return f"{path}: this field is required: add it{more}"
-    message = first["msg"].removeprefix("Value error, ")
-    given = "" if isinstance(first.get("input"), dict | list | BaseModel) else f", got {first.get('input')!r}"
-    return f"{path + ': ' if path else ''}{message}{given}{more}"
+    if first["type"] == "value_error":
+        # The sentences of config.py, without pydantic's prefix; they say for themselves what was given.
+        return f"{path + ': ' if path else ''}{first['ctx']['error']}{more}"
+    if first["type"] in ("model_type", "model_attributes_type", "dict_type"):
+        return f"{path}: this should be a section with fields of its own{_given(first)}{more}"
+    return f"{path}: {first['msg']}{_given(first)}{more}"
+
+
+def _given(error: ErrorDetails) -> str:
+    """The value that was refused, shortened; nothing of a section, and never a value that may be a credential."""
+    secret = any(part in ("storage_options", "query_extra", "passage_extra", "api_key_env") for part in error["loc"])
+    if secret or isinstance(error["input"], dict | list | BaseModel):
+        return ""
+    return f", got {textwrap.shorten(repr(error['input']), 80)}"
 
 
 def _fields_at(path: tuple[int | str, ...]) -> list[str]:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from audit_pipeline.config import SourceSettings
-from audit_pipeline.errors import AuditInputError
+from audit_pipeline.errors import AuditInputError, reason_of
 
 _SUFFIXES = {
     "parquet": (".parquet", ".parq", ".pq"),
@@ -60,7 +60,7 @@ def find_files(entry: SourceSettings) -> list[SourceFile]:
         )
         infos, base = _matching(filesystem, root, entry.format)
     except (OSError, pa.ArrowException) as error:
-        raise AuditInputError(f"{where}: {entry.uri} cannot be listed ({_first_line(error)}): check its uri") from error
+        raise AuditInputError(f"{where}: {entry.uri} cannot be listed ({reason_of(error)}): check its uri") from error
     if not infos:
         raise AuditInputError(
             f"{where}: no {entry.format} file at {entry.uri}: check the path, or the format "
@@ -123,7 +123,3 @@ def _hive_values(path: str) -> dict[str, str | None]:
         if separator and key:
             values[unquote(key)] = None if value == _HIVE_NULL else unquote(value)
     return values
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -64,7 +64,7 @@ def _from_beir(queries: Path, qrels: Path, chunks: pa.Table) -> LabelledQueries:
     for line, record in _records(queries):
         query_id, text = record.get("_id"), record.get("text")
         if query_id is None or not isinstance(text, str):
-            raise AuditInputError(f"{queries}: line {line} lacks '_id' or 'text': BEIR queries have both")
+            raise AuditInputError(f"{queries}: line {line} lacks '_id' or 'text': write both into each BEIR query")
         _add_query(texts, str(query_id), text, invalid)
     known = set(chunks["chunk_id"].to_pylist())
     judged: dict[tuple[str, str], int] = {}
@@ -98,8 +98,8 @@ def _from_jsonl(queries: Path, chunks: pa.Table) -> LabelledQueries:
         given = [key for key in ("chunk_id", "doc_id", "contains") if record.get(key) is not None]
         if not isinstance(text, str) or not given:
             raise AuditInputError(
-                f"{queries}: line {line} needs 'query' and one of 'chunk_id', 'doc_id', 'contains'; "
-                "for BEIR queries name the judgements under labels.qrels"
+                f"{queries}: line {line} lacks 'query', or all of 'chunk_id', 'doc_id' and 'contains': add them, "
+                "or name the judgements of BEIR queries under labels.qrels"
             )
         query_id = str(record.get("_id", f"line {line}"))
         if not _add_query(texts, query_id, text, invalid):
@@ -150,7 +150,7 @@ def _records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     try:
         lines = path.read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise AuditInputError(f"{path}: the queries cannot be read ({error}): check labels.queries") from error
+        raise AuditInputError(f"{path}: the queries cannot be read ({_why(error)}): check labels.queries") from error
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
@@ -169,7 +169,7 @@ def _judgements(path: Path) -> Iterator[tuple[str, str, str]]:
         with path.open(encoding="utf-8-sig", newline="") as handle:
             rows = list(csv.reader(handle, delimiter="\t", quoting=csv.QUOTE_NONE))
     except (OSError, UnicodeDecodeError) as error:
-        raise AuditInputError(f"{path}: the judgements cannot be read ({error}): check labels.qrels") from error
+        raise AuditInputError(f"{path}: the judgements cannot be read ({_why(error)}): check labels.qrels") from error
     for number, row in enumerate(rows, start=1):
         if not row:
             continue
@@ -180,6 +180,10 @@ def _judgements(path: Path) -> Iterator[tuple[str, str, str]]:
         if number == 1 and row[2].strip().lower() in ("score", "relevance", "label"):
             continue
         yield row[0].strip(), row[1].strip(), row[2]
+
+
+def _why(error: OSError | UnicodeDecodeError) -> str:
+    return "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else error.strerror or type(error).__name__
 
 
 def _holders(passage: str, chunks: pa.Table) -> list[str]:

@@ -12,7 +12,7 @@ from audit_pipeline.corpus.columns import Part, Paths, Seen, Where, name_of, res
 from audit_pipeline.corpus.files import SourceFile
 from audit_pipeline.corpus.json_lines import read_json_lines
 from audit_pipeline.corpus.paths import FieldPath
-from audit_pipeline.errors import AuditInputError
+from audit_pipeline.errors import AuditInputError, reason_of
 
 _BLOCK_ROWS = 65_536
 _CSV_BLOCK_BYTES = 1 << 24
@@ -30,8 +30,9 @@ def read_file(entry: SourceSettings, file: SourceFile, seen: Seen) -> Iterator[p
     try:
         yield from read(entry, file, where, seen)
     except (OSError, EOFError, pa.ArrowException) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise AuditInputError(f"{where}: cannot be read as {entry.format} ({reason}): mend or remove it") from error
+        raise AuditInputError(
+            f"{where}: cannot be read as {entry.format} ({reason_of(error)}): mend or remove it"
+        ) from error
 
 
 def with_folders(schema: pa.Schema, file: SourceFile) -> pa.Schema:

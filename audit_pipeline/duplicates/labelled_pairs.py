@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from audit_pipeline.corpus.text import sha256_hex
 from audit_pipeline.duplicates.rows import Nodes
-from audit_pipeline.errors import AuditInputError
+from audit_pipeline.errors import AuditInputError, reason_of
 
 REQUIRED = ("chunk_id_a", "chunk_id_b", "duplicate", "origin")
 OPTIONAL = ("text_sha256_a", "text_sha256_b", "labeller", "band")
@@ -52,9 +52,10 @@ def read_labelled_pairs(path: Path) -> pa.Table:
         raise AuditInputError(f"labels.pairs: {path} is neither .parquet, .csv nor .jsonl: convert it to one of them")
     try:
         table = readers[path.suffix](path)
-    except (OSError, pa.ArrowInvalid) as error:
-        reason = str(error).splitlines()[0]
-        raise AuditInputError(f"labels.pairs: {path} cannot be read ({reason}): check the path and the file") from error
+    except (OSError, ValueError) as error:  # Arrow's and those of decoding are ValueErrors
+        raise AuditInputError(
+            f"labels.pairs: {path} cannot be read ({reason_of(error)}): check the path and the file"
+        ) from error
     lacking = [name for name in REQUIRED if name not in table.column_names]
     if lacking:
         raise AuditInputError(
@@ -62,10 +63,7 @@ def read_labelled_pairs(path: Path) -> pa.Table:
             f"needed are {', '.join(REQUIRED)}: add or rename it"
         )
     names = [name for name in (*REQUIRED, *OPTIONAL) if name in table.column_names]
-    try:
-        return pa.table({name: pc.cast(table[name], pa.string()) for name in names})
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise AuditInputError(f"labels.pairs: {path}: a column cannot be read as text ({error}): flatten it") from error
+    return pa.table({name: _strings(table[name], name, path) for name in names})
 
 
 def validate_labelled_pairs(labels: pa.Table, nodes: Nodes) -> LabelledPairs:
@@ -113,6 +111,15 @@ def validate_labelled_pairs(labels: pa.Table, nodes: Nodes) -> LabelledPairs:
         band=[band[row] for row in kept.tolist()],
         invalid={str(name): int(count) for name, count in zip(names, counts, strict=True)},
     )
+
+
+def _strings(column: pa.ChunkedArray, name: str, path: Path) -> pa.ChunkedArray:
+    try:
+        return pc.cast(column, pa.string())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise AuditInputError(
+            f"labels.pairs: column {name!r} of {path} is of type {column.type}: write it as text"
+        ) from error
 
 
 def _booleans(column: pa.ChunkedArray) -> np.ndarray:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from audit_pipeline.errors import AuditInputError
 from audit_pipeline.results import Progress, no_progress
 
 EXACT_SCAN_LIMIT = 100_000
@@ -98,15 +97,13 @@ def find_neighbours(
 ) -> tuple[Neighbours, str]:
     """The k nearest other rows of every row, and the method: a scan up to 100,000 rows, a private index above.
 
-    ``folder`` is where the private index goes. Raises AuditInputError where one is needed and there is no folder.
+    ``folder`` is where the private index goes. One that is needed must have a folder.
     """
     queries = np.arange(len(unit))
     if len(unit) <= EXACT_SCAN_LIMIT:
         return exact_neighbours(unit, queries, k, progress), EXACT_SCAN
     if folder is None:
-        raise AuditInputError(
-            f"{len(unit)} distinct texts need a private index for the neighbour lane: give it a working folder"
-        )
+        raise ValueError(f"{len(unit)} distinct texts need a private index, and there is no folder for it")
     return index_neighbours(unit, queries, k, folder, progress), PRIVATE_INDEX
 
 

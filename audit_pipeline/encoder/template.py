@@ -42,7 +42,7 @@ def template_fields(template: str) -> list[tuple[str, str | None]]:
         ) from error
     fields = [(literal, name) for literal, name, specification, conversion in parts]
     if any(specification or conversion or name == "" for _, name, specification, conversion in parts):
-        raise AuditInputError(f"index.embed_text: {template!r} may hold plain fields such as {{heading}} only")
+        raise AuditInputError(f"index.embed_text: {template!r} holds more than plain fields: write them as {{heading}}")
     if all(name is None for _, name in fields):
         raise AuditInputError(f"index.embed_text: {template!r} names no field: write at least {{text}}")
     return fields

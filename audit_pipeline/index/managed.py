@@ -52,7 +52,7 @@ def replace_batch(
     ``chunks`` has the columns of ``schemas.CHUNKS`` and may be empty: then the batch's rows are deleted. ``vectors``
     (n, d) float32 are aligned with it. The table is created on first use. Rows that are there already, equal in every
     column, are not written again; without any change there is no new version. A row whose chunk_id stands in another
-    batch moves. Raises AuditInputError for repeated ids, bad vectors, or columns unlike the table's.
+    batch moves. Raises AuditInputError for bad vectors or columns unlike the table's.
     """
     _check_rows(chunks, vectors, batch)
     rows = chunks if chunks.num_rows == 0 else chunks.append_column("vector", _fixed_size_lists(vectors))
@@ -166,7 +166,7 @@ def _check_rows(chunks: pa.Table, vectors: np.ndarray, batch: str) -> None:
         return
     repeated = _repeated(chunks["chunk_id"])
     if len(repeated):
-        raise AuditInputError(f"batch {batch!r}: chunk_id {repeated[0].as_py()!r} stands on two rows: keep one of them")
+        raise ValueError(f"batch {batch!r}: chunk_id {repeated[0].as_py()!r} stands on two rows")
     others = pc.unique(chunks["batch"]).to_pylist()
     if others != [batch]:
         raise ValueError(f"rows of {others} handed over as batch {batch!r}")

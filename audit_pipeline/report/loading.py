@@ -49,7 +49,7 @@ class LoadedReport:
         hold a chunk the text is null. Raises AuditInputError for a name there is no table of.
         """
         if name not in TABLES:
-            raise AuditInputError(f"no table {name!r} in a report: there are {', '.join(TABLES)}")
+            raise AuditInputError(f"{self.state.report}: no table {name!r} in it: use one of {', '.join(TABLES)}")
         frame = read_table(self.state.report / "tables" / f"{name}.parquet").to_pandas()
         if not text:
             return frame
@@ -74,7 +74,7 @@ def load(state_dir: str | Path, name: str) -> LoadedReport:
     if not path.exists():
         reports = state.report.parent
         there = sorted(entry.name for entry in reports.iterdir() if entry.is_dir()) if reports.is_dir() else []
-        hint = f"there are {', '.join(there)}" if there else "run audit-pipeline first"
+        hint = f"name one of {', '.join(there)}" if there else "run audit-pipeline first"
         raise AuditInputError(f"{reports}: no report of {name!r}: {hint}")
     return LoadedReport(state, json.loads(path.read_text(encoding="utf-8")))
 

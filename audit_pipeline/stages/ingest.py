@@ -64,8 +64,6 @@ def ingest_chunks(workspace: Workspace, key: str) -> dict[str, int] | None:
     manifest = workspace.manifest(key)
     if not len(rows.chunks) and not len(rows.rejected) and manifest is None:
         return None
-    if workspace.encoder is None:
-        raise AuditInputError(f"{workspace.settings.name}: a managed index needs an encoder: set encoder.kind")
     chunks = with_tokens(workspace, rows.chunks)
     info = workspace.scan().batches.get(key)
     generation = generation_of(workspace, info)
@@ -89,7 +87,7 @@ def ingest_passage_vectors(workspace: Workspace, key: str) -> dict[str, int]:
     texts = embedded(workspace, pending_chunks(workspace, key))
     encoded = workspace.encode(settings.passage_arm, texts)
     workspace.count_cached(encoded)
-    assert workspace.encoder is not None  # encode has refused kind none
+    assert workspace.encoder is not None  # the settings refuse kind none for a managed index
     write_json(
         pending_folder(workspace, key) / "provenance.json",
         {

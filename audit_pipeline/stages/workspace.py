@@ -96,8 +96,7 @@ class Workspace:
 
     def encode(self, prompt: str, texts: pa.Array | pa.ChunkedArray) -> Encoded:
         """Vectors of prompt + text from the vector store, encoded there at first need. Needs an encoder."""
-        if self.encoder is None:
-            raise AuditInputError(f"{self.settings.name}: encoder.kind is none: nothing can be encoded")
+        assert self.encoder is not None  # no stage asks for vectors under kind none
         return self.vectors.get_or_encode(self.encoder, prompt, texts, self.progress)
 
     def count_cached(self, encoded: Encoded) -> None:

@@ -2,11 +2,9 @@ import json
 from pathlib import Path
 
 import pyarrow as pa
-import pytest
 
 from audit_pipeline.corpus.labelled_queries import from_see_also, read_labelled_queries
 from audit_pipeline.corpus.see_also import see_also_queries
-from audit_pipeline.errors import AuditInputError
 
 CHUNKS = pa.table(
     {
@@ -59,17 +57,6 @@ def test_one_file_points_by_chunk_document_or_passage(tmp_path: Path) -> None:
     found = [(row["query_id"], row["chunk_id"]) for row in labels.qrels.to_pylist()]
     assert found == [("line 1", "1"), ("line 1", "3"), ("line 2", "1"), ("line 2", "2"), ("line 4", "3"), ("p", "1")]
     assert labels.invalid == {"contained_nowhere": 1, "no_relevant_chunk": 1, "unknown_document": 1}
-
-
-def test_files_that_cannot_be_used_are_named_with_the_line(tmp_path: Path) -> None:
-    with pytest.raises(AuditInputError, match=r"q\.jsonl: line 1 needs 'query' and one of"):
-        read_labelled_queries(jsonl(tmp_path / "q.jsonl", {"_id": "1", "text": "beir"}), None, CHUNKS)
-    with pytest.raises(AuditInputError, match="the queries cannot be read"):
-        read_labelled_queries(tmp_path / "absent.jsonl", None, CHUNKS)
-    qrels = tmp_path / "qrels.tsv"
-    qrels.write_text("q1 1 1\n")
-    with pytest.raises(AuditInputError, match="line 1 has 1 columns"):
-        read_labelled_queries(jsonl(tmp_path / "q.jsonl", {"_id": "1", "text": "t"}), qrels, CHUNKS)
 
 
 def test_see_also_descriptions_become_queries_with_one_answer() -> None:

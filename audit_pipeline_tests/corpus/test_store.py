@@ -1,7 +1,6 @@
 import csv
 import datetime as dt
 import os
-import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -96,12 +95,6 @@ def test_an_entry_takes_only_the_rows_of_its_name(tmp_path: Path) -> None:
     assert store_of({"name": "x", "uri": uri, "format": "parquet"}).read_all().chunks["chunk_id"].to_pylist() == ["a"]
 
 
-def test_a_name_that_no_row_carries_is_an_error_that_lists_the_values(tmp_path: Path) -> None:
-    uri = write(tmp_path, ROWS, "parquet")
-    with pytest.raises(AuditInputError, match=r"source 'X'.*no row.*'x', 'y\|z'"):
-        store_of({"name": "X", "uri": uri, "format": "parquet"}).scan()
-
-
 def test_folders_globs_hive_folders_and_files_of_differing_schema(tmp_path: Path) -> None:
     write_jsonl(tmp_path / "ingestion_date=2026-01-02" / "source=x%20y" / "a.jsonl", [{"chunk_id": 1, "text": "one"}])
     write_jsonl(
@@ -185,36 +178,6 @@ def test_timestamps_with_zones_and_odd_arrow_types_are_cast(tmp_path: Path) -> N
         {"chunk_id": "1", "text": "one", "batch": "2026-01-03|s"}
     ]
     assert rows.rejected["reason"].to_pylist() == ["missing_id"]
-
-
-@pytest.mark.parametrize(
-    ("rows", "entry", "message"),
-    [
-        ([{"id": "a", "text": "t"}], {}, r"source 's', rows\.parquet: no column 'chunk_id'.*columns are id, text"),
-        ([{"chunk_id": "a", "txt": "t"}], {}, r"no column 'text' for text; did you mean 'txt'\?"),
-        ([{"chunk_id": "a", "text": {"x": 1}}], {}, r"column 'text' for text is of type struct<x: int64>"),
-        ([{"chunk_id": "a", "text": "t"}], {"columns": {"heading": "title"}}, r"no column 'title' for heading"),
-        ([{"chunk_id": "a", "text": "t", "ingestion_date": True}], {}, r"for ingestion_date is of type bool"),
-        ([{"chunk_id": "a", "text": "t"}], {"name": "*"}, r"name '\*' takes every value of the source column"),
-    ],
-)
-def test_data_that_cannot_be_used_is_named_with_file_and_column(
-    tmp_path: Path, rows: list[dict], entry: dict, message: str
-) -> None:
-    uri = write(tmp_path, rows, "parquet")
-    with pytest.raises(AuditInputError, match=message):
-        store_of({"name": "s", "uri": uri, "format": "parquet"} | entry).scan()
-
-
-def test_missing_and_damaged_files_are_named(tmp_path: Path) -> None:
-    with pytest.raises(AuditInputError, match=re.escape(f"no csv file at {tmp_path}")):
-        store_of({"name": "s", "uri": str(tmp_path), "format": "csv"}).scan()
-    (tmp_path / "a.parquet").write_text("no parquet")
-    with pytest.raises(AuditInputError, match=r"a\.parquet: cannot be read as parquet"):
-        store_of({"name": "s", "uri": str(tmp_path), "format": "parquet"}).scan()
-    (tmp_path / "a.jsonl").write_text('{"chunk_id": 1, "text": "t"}\n{oops\n')
-    with pytest.raises(AuditInputError, match=r"a\.jsonl: line 2 is not JSON"):
-        store_of({"name": "s", "uri": str(tmp_path), "format": "jsonl"}).scan()
 
 
 def test_a_store_of_empty_files_is_empty(tmp_path: Path) -> None:

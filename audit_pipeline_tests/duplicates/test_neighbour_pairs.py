@@ -11,7 +11,6 @@ from audit_pipeline.duplicates.neighbour_pairs import (
     sample_recall,
 )
 from audit_pipeline.duplicates.signatures import compute_signatures
-from audit_pipeline.errors import AuditInputError
 from audit_pipeline_tests.duplicates.snapshots import at_degrees, pair_ids, shuffled, snapshot_of
 
 
@@ -107,6 +106,6 @@ def test_recall_counts_what_the_lists_lack():
 
 def test_too_many_texts_for_a_scan_need_a_folder(monkeypatch):
     monkeypatch.setattr(neighbour_pairs, "EXACT_SCAN_LIMIT", 10)
-    with pytest.raises(AuditInputError, match="11 distinct texts"):
+    with pytest.raises(ValueError, match="11 distinct texts"):
         find_neighbours(unit_rows(11, 4), 2, None)
     assert find_neighbours(unit_rows(10, 4), 2, None)[1] == "exact_scan"

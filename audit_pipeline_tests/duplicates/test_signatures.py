@@ -54,12 +54,6 @@ def test_an_empty_batch_gives_an_empty_table_that_joins():
     assert len(join_signatures({}, SETTINGS)) == 0
 
 
-def test_signatures_of_another_shingle_size_are_refused_with_both_sides_named():
-    other = compute_signatures(CHUNKS, DuplicateSettings(shingle_words=3))
-    with pytest.raises(AuditInputError, match=r"2026-01-01\|a have shingle_units 3, those of these settings 5"):
-        join_signatures({"2026-01-01|a": other}, SETTINGS)
-
-
 def test_another_library_version_is_refused():
     now = scheme_of_settings(SETTINGS)
     before = dataclasses.replace(now, library="datasketch 1.6.5")

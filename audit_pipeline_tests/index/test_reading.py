@@ -54,8 +54,6 @@ def test_rows_stand_in_table_order_beside_their_vectors_at_the_pinned_version(tm
     old = snapshot_of(tmp_path / "db", tmp_path / "old", version=pinned)
     assert old.chunk_ids.to_pylist() == ["b", "a", "c"]
     assert old.search(vectors[3:4], 3).rows.max() == 2
-    with pytest.raises(AuditInputError, match="version 99"):
-        snapshot_of(tmp_path / "db", tmp_path / "none", version=99)
 
 
 def test_a_later_reading_does_not_change_the_vectors_of_an_open_snapshot(tmp_path: Path) -> None:
@@ -170,25 +168,9 @@ def test_dates_are_batched_by_week(tmp_path: Path) -> None:
     assert snapshot.rows["ingestion_date"].to_pylist() == days
 
 
-def test_what_cannot_be_read_is_refused_in_one_sentence_that_names_what_there_is(tmp_path: Path) -> None:
-    uri = tmp_path / "db"
-    write(uri, foreign(["a"], unit_vectors(1), extra=["x"]))
-    write(uri, pa.table({"content": ["x"], "emb": lists(unit_vectors(1))}), "plain")
-    work = tmp_path / "work"
-    for settings, message in (
-        ({"table": "doc"}, r"no table 'doc' .* did you mean 'docs'\? tables are docs, plain"),
-        ({"table": "plain"}, "no column 'text' for text; candidates are content"),
-        ({"table": "plain", "columns": {"text": "content"}}, "no column 'vector' for vector; candidates are emb"),
-        ({"columns": {"source": "extr"}}, "no column 'extr' for source; candidates are extra"),
-        ({"columns": {"vector": "text"}}, "column 'text' of table 'docs' is string, expected a list of floats"),
-        ({"columns": {"text": "vector"}}, "for text is of type fixed_size_list"),
-        ({"filter": "tenant = 'x'"}, "index.filter: LanceDB refuses"),
-        ({"filter": "tenant = "}, "index.filter: LanceDB refuses"),
-    ):
-        with pytest.raises(AuditInputError, match=message):
-            snapshot_of(uri, work, **settings)
-    with pytest.raises(AuditInputError, match="there is no folder"):
-        snapshot_of(tmp_path / "nowhere", work)
+def test_a_folder_that_does_not_exist_is_not_made(tmp_path: Path) -> None:
+    with pytest.raises(AuditInputError):
+        snapshot_of(tmp_path / "nowhere", tmp_path / "work")
     assert not (tmp_path / "nowhere").exists()
 
 

@@ -163,14 +163,6 @@ def test_dg_launch_brings_one_batch_up_to_date(changeable: SmallAudit, tmp_path:
 # Names
 
 
-def test_two_files_with_one_name_are_refused_and_both_are_named(tmp_path: Path) -> None:
-    first = write_index(tmp_path, "a", MANAGED.replace("{name}", "h0-clean"))
-    second = write_index(tmp_path, "b", STANDS.replace("{name}", "h0-clean"))
-    with pytest.raises(AuditInputError) as raised:
-        configured_indexes(tmp_path)
-    assert str(raised.value).startswith(f"{second}: index name 'h0-clean' collides with 'h0-clean' of {first} ")
-
-
 def test_names_that_begin_alike_do_not_collide(tmp_path: Path) -> None:
     for name in ("h0", "h0-clean", "h1"):
         write_index(tmp_path, name, MANAGED)

@@ -7,7 +7,6 @@ import pyarrow as pa
 import pytest
 
 from audit_pipeline.config import ReportSettings
-from audit_pipeline.errors import AuditInputError
 from audit_pipeline.report import publish as publishing
 from audit_pipeline.report.loading import load
 from audit_pipeline.report.publish import publish
@@ -56,16 +55,7 @@ def test_a_report_outlives_its_working_files(state: StateFolder) -> None:
     assert load(state.root, "handbook").self_retrieval["text"].isna().all()
 
 
-def test_a_name_without_report_says_which_there_are(state: StateFolder) -> None:
-    with pytest.raises(AuditInputError, match=r"no report of 'handbok': there are handbook"):
-        load(state.root, "handbok")
-    with pytest.raises(AuditInputError, match="run audit-pipeline first"):
-        load(state.root / "elsewhere", "handbook")
-
-
 def test_an_unknown_table_names_those_there_are(state: StateFolder) -> None:
     report = load(state.root, "handbook")
     with pytest.raises(AttributeError, match="self_retrieval"):
         _ = report.selfretrieval
-    with pytest.raises(AuditInputError, match="self_retrieval"):
-        report.table("chunks")

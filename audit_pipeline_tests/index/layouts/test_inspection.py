@@ -15,7 +15,6 @@ from typer.testing import CliRunner
 from audit_pipeline.cli import app
 from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.encoder.models import Encoder
-from audit_pipeline.errors import AuditInputError
 from audit_pipeline.settings_file import parse_settings
 from audit_pipeline.stages.inspection import proposal
 from audit_pipeline_tests.encoder.planted import docstrings
@@ -119,11 +118,3 @@ def test_the_command_prints_the_proposal(tmp_path: Path) -> None:
     write(tmp_path / "db", pa.table({"text": TEXTS, "vector": lists(unit_vectors(12))}))
     printed = CliRunner().invoke(app, ["inspect", str(tmp_path / "db")])
     assert (printed.exit_code, printed.stdout) == (0, proposal(str(tmp_path / "db"), None, None))
-
-
-def test_what_cannot_be_inspected_is_said_in_one_sentence(tmp_path: Path) -> None:
-    write(tmp_path / "db", pa.table({"text": ["a"]}), "words")
-    with pytest.raises(AuditInputError, match=r"no table in .* has a vector column; tables are words"):
-        proposal(str(tmp_path / "db"), None, None)
-    with pytest.raises(AuditInputError, match=r"table 'words' .* has no vector column; columns are text"):
-        proposal(str(tmp_path / "db"), "words", None)

@@ -1,0 +1,162 @@
+"""Settings files that are none, names that collide, state folders and reports that cannot be used."""
+
+from __future__ import annotations
+
+from filelock import FileLock
+
+from audit_pipeline import cli
+from audit_pipeline.corpus.batches import parse_batch_key
+from audit_pipeline.orchestration.home import locked, prepare_home
+from audit_pipeline.orchestration.project import configured_indexes
+from audit_pipeline.report.loading import LoadedReport, load
+from audit_pipeline.settings_file import load_settings
+from audit_pipeline.stages.index import vector_index
+from audit_pipeline.stages.ingest import ingest_probes
+from audit_pipeline.state import StateFolder
+from audit_pipeline_tests.messages.case import Case, World, settings_file
+from audit_pipeline_tests.messages.of_settings import GOOD
+from audit_pipeline_tests.stages.builders import workspace, write_rows
+
+TYPE = "type: audit_pipeline.IndexAudit\n"
+EMPTY = (
+    "FOLDER/defs.yaml: no settings are in it: write 'type: audit_pipeline.IndexAudit' and a mapping under 'attributes'"
+)
+
+
+def no_index_below_defs(world: World) -> None:
+    world.patch.setattr("audit_pipeline.orchestration.project.configured_indexes", lambda: [])
+    cli._indexes(None)
+
+
+def two_indexes_of_one_dagster_name(world: World) -> None:
+    for folder, name in (("a", "hand-book"), ("b", "hand-book")):
+        world.write(f"{folder}/defs.yaml", f"{TYPE}attributes:\n{GOOD}".replace("handbook", name))
+    configured_indexes(world.folder)
+
+
+def state_below_a_file(world: World) -> None:
+    world.write("file", "in the way")
+    prepare_home(world.folder / "file" / "state")
+
+
+def state_at_work(world: World) -> None:
+    with FileLock(world.folder / "run.lock"), locked(world.folder):
+        raise AssertionError("two commands hold one lock")
+
+
+def another_report(world: World) -> None:
+    (world.folder / "reports" / "handbook").mkdir(parents=True)
+    load(world.folder, "handbok")
+
+
+def only_rows_without_text(world: World) -> None:
+    write_rows(world.folder, [("a", "s", "2026-01-02", " ")])
+    vector_index(workspace(world.folder))
+
+
+def asset_before_its_inputs(world: World) -> None:
+    write_rows(world.folder, [("a", "s", "2026-01-02", "text")])
+    ingest_probes(workspace(world.folder), "2026-01-02|s")
+
+
+CASES = [
+    Case("no index at all", no_index_below_defs, "no index is configured below defs/: name one with --config"),
+    Case(
+        "a file that does not exist",
+        lambda world: load_settings(world.folder / "absent.yaml"),
+        "FOLDER/absent.yaml: the settings file cannot be read (No such file or directory): check --config",
+    ),
+    Case(
+        "a folder in place of a file",
+        lambda world: load_settings(world.folder),
+        "FOLDER: the settings file cannot be read (Is a directory): check --config",
+    ),
+    Case(
+        "a file in another encoding",
+        settings_file(f"{TYPE}attributes: {{name: caf\xe9}}\n".encode("latin-1")),
+        "FOLDER/defs.yaml: not UTF-8 text: save the settings file as UTF-8",
+    ),
+    Case(
+        "an open bracket",
+        settings_file(f"{TYPE}attributes: {{name: [}}\n"),
+        "FOLDER/defs.yaml: not valid YAML in line 2: correct the syntax there",
+    ),
+    Case(
+        "a tab",
+        settings_file(f"{TYPE}attributes:\n\tname: x\n"),
+        "FOLDER/defs.yaml: not valid YAML in line 3: correct the syntax there",
+    ),
+    Case(
+        "no such day",
+        settings_file(f"{TYPE}attributes:\n{GOOD}  start_date: 2026-13-01\n"),
+        "FOLDER/defs.yaml: a date in it is none (month must be in 1..12): correct it",
+    ),
+    Case(
+        "another type",
+        settings_file("type: audit_pipeline.Index\nattributes: {name: x}\n"),
+        "FOLDER/defs.yaml: type is 'audit_pipeline.Index': write 'audit_pipeline.IndexAudit'",
+    ),
+    Case(
+        "no type",
+        settings_file("attributes: {name: x}\n"),
+        "FOLDER/defs.yaml: type is None: write 'audit_pipeline.IndexAudit'",
+    ),
+    Case("no attributes", settings_file(TYPE), EMPTY),
+    Case("a list of attributes", settings_file(f"{TYPE}attributes: [a]\n"), EMPTY),
+    Case("no mapping", settings_file("just words\n"), EMPTY),
+    Case("an empty file", settings_file(""), EMPTY),
+    Case(
+        "two indexes of one name",
+        two_indexes_of_one_dagster_name,
+        "FOLDER/b/defs.yaml: index name 'hand-book' collides with 'hand-book' of FOLDER/a/defs.yaml "
+        "(in Dagster's names '-' and '_' are one): rename one of them",
+    ),
+    Case(
+        "a state folder that cannot be made",
+        state_below_a_file,
+        "FOLDER/file/state: the state folder cannot be written (Not a directory): choose another with --state",
+    ),
+    Case(
+        "a state folder at work",
+        state_at_work,
+        "FOLDER: another audit-pipeline command works in this state folder: wait for it or choose another --state",
+    ),
+    Case(
+        "a report that is not there yet",
+        lambda world: load(world.folder, "handbook"),
+        "FOLDER/reports: no report of 'handbook': run audit-pipeline first",
+    ),
+    Case(
+        "a report of another name",
+        another_report,
+        "FOLDER/reports: no report of 'handbok': name one of handbook",
+    ),
+    Case(
+        "a table that no report has",
+        lambda world: LoadedReport(StateFolder(world.folder, "handbook"), {}).table("chunks"),
+        "FOLDER/reports/handbook: no table 'chunks' in it: use one of self_retrieval, …",
+    ),
+    *(
+        Case(
+            f"a partition key typed by hand: {key}",
+            lambda world, key=key: parse_batch_key(key),
+            f"{key!r} is no batch key: write the day and the source's slug as '2026-01-02|handbook'",
+        )
+        for key in ("2026-01-02", "2026-13-02|a", "a|2026-01-02", "2026-01-02|Hand Book", "2026-01-02|")
+    ),
+    Case(
+        "sources without a usable row",
+        only_rows_without_text,
+        "small: the sources hold no usable row: check their uri, columns and dates",
+    ),
+    Case(
+        "a batch's asset before its chunks",
+        asset_before_its_inputs,
+        "small: batch 2026-01-02|s has no chunks yet: materialise 'chunks' first",
+    ),
+    Case(
+        "a corpus-wide asset before its inputs",
+        lambda world: workspace(world.folder).summary("role_fingerprint"),
+        "small: stage 'role_fingerprint' has no result yet: materialise it first",
+    ),
+]

@@ -1,0 +1,196 @@
+"""Source data that cannot be used as the settings say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from audit_pipeline_tests.corpus.builders import store_of
+from audit_pipeline_tests.messages.case import Case, World
+
+GOOD = {"chunk_id": "a", "text": "t"}
+
+
+def parquet(*rows: dict[str, Any], **entry: Any) -> Callable[[World], object]:
+    """The cause that is a Parquet file of these rows, read as an entry of the source store."""
+
+    def cause(world: World) -> None:
+        pq.write_table(pa.Table.from_pylist(list(rows)), world.folder / "rows.parquet")
+        scan(world, "rows.parquet", "parquet", **entry)
+
+    return cause
+
+
+def jsonl(*rows: Any, **entry: Any) -> Callable[[World], object]:
+    """The same with a file of one JSON value a line."""
+
+    def cause(world: World) -> None:
+        world.write_jsonl("rows.jsonl", *rows)
+        scan(world, "rows.jsonl", "jsonl", **entry)
+
+    return cause
+
+
+def file(name: str, content: str | bytes, file_format: str) -> Callable[[World], object]:
+    """The same with a file of this content."""
+
+    def cause(world: World) -> None:
+        world.write(name, content)
+        scan(world, name, file_format)
+
+    return cause
+
+
+def scan(world: World, uri: str, file_format: str, **entry: Any) -> None:
+    uri = uri if "://" in uri else str(world.folder / uri)
+    store_of({"name": "s", "uri": uri, "format": file_format, **entry}).scan()
+
+
+def docstrings(uri: str, packages: list[str]) -> Callable[[World], object]:
+    """The cause that is this source over an installed distribution named toolbox."""
+
+    def cause(world: World) -> None:
+        world.write("site/toolbox/__init__.py", '"""Tools."""')
+        world.write("site/toolbox-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: toolbox\nVersion: 1.0\n")
+        world.write("site/toolbox-1.0.dist-info/RECORD", "toolbox/__init__.py,,\n")
+        world.patch.syspath_prepend(str(world.folder / "site"))
+        store_of({"name": "s", "uri": uri, "format": "docstrings", "packages": packages}).scan()
+
+    return cause
+
+
+CASES = [
+    Case(
+        "a folder without a file of the format",
+        lambda world: scan(world, "", "csv"),
+        "source 's': no csv file at FOLDER: check the path, or the format (.csv, .tsv)",
+    ),
+    Case(
+        "a store that cannot be listed",
+        lambda world: scan(world, "nosuch://bucket/rows", "csv"),
+        "source 's': nosuch://bucket/rows cannot be listed (Unrecognized filesystem type in URI: …): check its uri",
+    ),
+    Case(
+        "no Parquet",
+        file("a.parquet", "no parquet at all, but text", "parquet"),
+        "source 's', a.parquet: cannot be read as parquet (Parquet magic bytes not found in footer. …): "
+        "mend or remove it",
+    ),
+    Case(
+        "a csv row too long, whose text is not repeated",
+        file("a.csv", "chunk_id,text\na,one\nb,two,secret\n", "csv"),
+        "source 's', a.csv: cannot be read as csv (CSV parse error: Row #3: Expected 2 columns, got 3): "
+        "mend or remove it",
+    ),
+    Case(
+        "a line that is not JSON",
+        file("a.jsonl", '{"chunk_id": 1, "text": "t"}\n{oops\n', "jsonl"),
+        "source 's', a.jsonl: line 2 is not JSON (Expecting property name enclosed in double quotes: …): "
+        "mend or remove it",
+    ),
+    Case(
+        "a line that is no object",
+        jsonl(GOOD, ["b", "t"]),
+        "source 's', rows.jsonl: line 2 is not a JSON object: write one object a line",
+    ),
+    Case(
+        "no column of ids",
+        parquet({"id": "a", "text": "t"}),
+        "source 's', rows.parquet: no column 'chunk_id' for chunk_id; columns are id, text: "
+        "name it under columns: {chunk_id: ...}",
+    ),
+    Case(
+        "no column of texts, but one alike",
+        parquet({"chunk_id": "a", "txt": "t"}),
+        "source 's', rows.parquet: no column 'text' for text; did you mean 'txt'? columns are chunk_id, txt: "
+        "name it under columns: {text: ...}",
+    ),
+    Case(
+        "a mapped column that is not there",
+        parquet(GOOD, columns={"heading": "title"}),
+        "source 's', rows.parquet: no column 'title' for heading; columns are chunk_id, text: "
+        "name it under columns: {heading: ...}",
+    ),
+    Case(
+        "a mapped field that no line has",
+        jsonl(GOOD, columns={"heading": "title"}),
+        "source 's': no row of FOLDER/rows.jsonl has the column 'title': correct columns: {heading: ...}",
+    ),
+    Case(
+        "a path into a struct that lacks the field",
+        parquet(GOOD | {"meta": {"page": 1}}, columns={"heading": "meta.title"}),
+        "source 's', rows.parquet: no column 'meta.title' for heading; 'meta' holds page: "
+        "correct columns: {heading: ...}",
+    ),
+    Case(
+        "a text that is a struct",
+        parquet({"chunk_id": "a", "text": {"x": 1}}),
+        "source 's', rows.parquet: column 'text' for text is of type struct<x: int64>, expected strings: "
+        "convert it, or name another column under columns: {text: ...}",
+    ),
+    Case(
+        "a text that is a list in jsonl",
+        jsonl({"chunk_id": "a", "text": ["t"]}),
+        "source 's', rows.jsonl: column 'text' for text holds a JSON array, expected a string: "
+        "convert it, or name another column under columns: {text: ...}",
+    ),
+    Case(
+        "an id that is true or false",
+        parquet({"chunk_id": True, "text": "t"}),
+        "source 's', rows.parquet: column 'chunk_id' for chunk_id is of type bool, expected strings or integers: "
+        "convert it, or name another column under columns: {chunk_id: ...}",
+    ),
+    Case(
+        "a date that is true or false",
+        parquet(GOOD | {"ingestion_date": True}),
+        "source 's', rows.parquet: column 'ingestion_date' for ingestion_date is of type bool, expected dates, "
+        "timestamps, strings or epoch numbers: convert it, or name another column under columns: {ingestion_date: ...}",
+    ),
+    Case(
+        "a position that is a word",
+        parquet(GOOD | {"position": "first"}),
+        "source 's', rows.parquet: column 'position' for position is of type string, expected whole numbers "
+        "under 2^31: convert it, or name another column under columns: {position: ...}",
+    ),
+    Case(
+        "a position that is a list",
+        parquet(GOOD | {"position": [1]}),
+        "source 's', rows.parquet: column 'position' for position is of type list<…: int64>, expected whole numbers "
+        "under 2^31: convert it, or name another column under columns: {position: ...}",
+    ),
+    Case(
+        "every source of a file that has none",
+        parquet(GOOD, name="*"),
+        "source '*', rows.parquet: name '*' takes every value of the source column, but there is none: "
+        "give the source a name, or name the column under columns: {source: ...}",
+    ),
+    Case(
+        "a name that no row carries",
+        parquet(GOOD | {"source": "x"}, GOOD | {"source": "y|z"}, GOOD | {"source": None}, name="X"),
+        "source 'X': no row of FOLDER/rows.parquet has this source but '(none)', 'x', 'y|z': "
+        "correct the name, or use '*' for all of them",
+    ),
+    Case(
+        "two sources with one partition key",
+        parquet(GOOD | {"source": "A b"}, {"chunk_id": "b", "text": "t", "source": "a-b"}, name="*"),
+        "sources: 'A b' and 'a-b' both give the partition key 'a-b': rename one of them in the data",
+    ),
+    Case(
+        "rows without a source beside a source named none",
+        parquet(GOOD | {"source": None}, {"chunk_id": "b", "text": "t", "source": "none"}, name="*"),
+        "sources: '(none)' and 'none' both give the partition key 'none': rename one of them in the data",
+    ),
+    Case(
+        "a distribution that is not installed",
+        docstrings("tolbox", []),
+        "source 's': no distribution 'tolbox' is installed (did you mean 'toolbox'?): install it, or correct the uri",
+    ),
+    Case(
+        "a package that the distribution does not have",
+        docstrings("toolbox", ["toolbox.x"]),
+        "source 's': distribution 'toolbox' has no package toolbox.x; it holds toolbox: correct 'packages' or the uri",
+    ),
+]

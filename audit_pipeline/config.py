@@ -80,7 +80,7 @@ class SourceSettings(Settings):
     def _known_columns(cls, columns: dict[str, ColumnPath | None]) -> dict[str, ColumnPath | None]:
         for field in ("chunk_id", "text"):
             if field in columns and columns[field] is None:
-                raise ValueError(f"{field!r} cannot be null: a source store needs it")
+                raise ValueError(f"{field!r} cannot be null: name its column, a source store needs it")
         return _check_columns(_check_lists(columns), CHUNK_COLUMNS)
 
     @model_validator(mode="after")
@@ -423,7 +423,9 @@ class IndexAuditSettings(Settings):
 def _check_lists(columns: dict[str, ColumnPath | None]) -> dict[str, ColumnPath | None]:
     for field, path in columns.items():
         if isinstance(path, list) and (field not in COMPOSITE_COLUMNS or not path):
-            raise ValueError(f"{field!r} takes one column, not a list: a list is for {', '.join(COMPOSITE_COLUMNS)}")
+            raise ValueError(
+                f"{field!r} cannot be this list: name one column, or several for {', '.join(COMPOSITE_COLUMNS)}"
+            )
     return columns
 
 

@@ -113,13 +113,3 @@ def test_a_place_that_is_not_there_is_named_with_what_is(
     entry = entry_of(written(tmp_path, file_format), file_format, **columns)
     with pytest.raises(AuditInputError, match=message):
         store_of(entry).scan()
-
-
-def test_lists_and_nulls_stand_only_where_they_mean_something() -> None:
-    for columns, message in (
-        ({"text": ["a", "b"]}, "'text' takes one column, not a list"),
-        ({"chunk_id": []}, "'chunk_id' takes one column, not a list"),
-        ({"chunk_id": None}, "'chunk_id' cannot be null: a source store needs it"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            store_of({"name": "s", "uri": "x", "format": "jsonl", "columns": columns})

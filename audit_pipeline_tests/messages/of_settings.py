@@ -142,6 +142,16 @@ MISTAKES = [
         "sources.0.columns: 'vector' is no chunk field; use one of chunk_id, text, source, ingestion_date, doc_id, heading, position",
     ),
     (
+        "no column of ids in a source",
+        NAME + ENCODER + "  sources: [{name: a, uri: x, format: jsonl, columns: {chunk_id: null}}]\n",
+        "sources.0.columns: 'chunk_id' cannot be null: name its column, a source store needs it",
+    ),
+    (
+        "an empty list of columns in a source",
+        NAME + ENCODER + "  sources: [{name: a, uri: x, format: jsonl, columns: {chunk_id: []}}]\n",
+        "sources.0.columns: 'chunk_id' cannot be this list: name one column, or several for chunk_id, source, doc_id, heading",
+    ),
+    (
         "packages of a source that has none",
         NAME + ENCODER + "  sources: [{name: a, uri: x, format: jsonl, packages: [p]}]\n",
         "sources.0: 'packages' belongs to format docstrings: remove it or change the format",

@@ -126,6 +126,18 @@ CASES = [
         "correct columns: {heading: ...}",
     ),
     Case(
+        "a path into a column of strings",
+        parquet(GOOD | {"meta": "{}"}, columns={"heading": "meta.title"}),
+        "source 's', rows.parquet: no column 'meta.title' for heading; 'meta' is of type string, not a struct: "
+        "correct columns: {heading: ...}",
+    ),
+    Case(
+        "a key that no row's JSON has",
+        parquet(GOOD | {"meta": '{"page": 1}'}, columns={"heading": "meta$.title"}),
+        "source 's': no row of FOLDER/rows.parquet has the column 'meta$.title'; its JSON holds page: "
+        "correct columns: {heading: ...}",
+    ),
+    Case(
         "a text that is a struct",
         parquet({"chunk_id": "a", "text": {"x": 1}}),
         "source 's', rows.parquet: column 'text' for text is of type struct<x: int64>, expected strings: "

@@ -13,6 +13,7 @@ from audit_pipeline import schemas
 from audit_pipeline.corpus.batches import Grain, batch_keys
 from audit_pipeline.corpus.paths import FieldPath, as_strings, joined
 from audit_pipeline.corpus.text import count_words, sha256_hex
+from audit_pipeline.errors import AuditInputError
 from audit_pipeline.index.columns import ColumnPaths, content_ids, date_of, integer_of, text_of
 from audit_pipeline.index.paths import refuse_lost_keys
 from audit_pipeline.index.snapshot import UnreadDates
@@ -66,7 +67,14 @@ def chunk_rows(
         if lost.any():
             examples = pc.unique(as_strings(date[0].values(columns)).filter(pa.array(lost))).sort().slice(0, 3)
             unread = UnreadDates(str(date[0]), int(lost.sum()), n, tuple(examples.to_pylist()))
-    fields["position"] = pa.nulls(n, pa.int32()) if position is None else integer_of(columns, position[0])
+    fields["position"] = pa.nulls(n, pa.int32())
+    if position is not None:
+        try:
+            fields["position"] = integer_of(columns, position[0])
+        except AuditInputError:
+            # A column that only happens to have the default name holds no positions.
+            if "position" in paths.named:
+                raise
     fields["batch"] = batch_keys(
         fields["source"], fields["ingestion_date"].fill_null(pa.scalar(naming.undated, pa.date32())), naming.grain
     )

@@ -14,6 +14,7 @@ from audit_pipeline.report.wording import (
     is_measured,
     number,
     percent,
+    unmeasured_checks,
     verdict_words,
     visible,
     without_figures,
@@ -57,7 +58,10 @@ def _figure_lines(audit: Mapping[str, Any]) -> list[str]:
         ("labelled@10", labelled.get("labelled_success@10"), "a judged query finds a relevant chunk"),
         ("ann_recall@10", audit["ann_recall"]["ann_recall@10"], "results as good as an exact search"),
     ]
-    return [_clip(f"  {name:<13} {_figure(figure):<34} {meaning}") for name, figure, meaning in rows]
+    lines = [_clip(f"  {name:<13} {_figure(figure):<34} {meaning}") for name, figure, meaning in rows]
+    if any("missing_rows" in unmeasured_checks(finding) for finding in audit["findings"]):
+        lines.append(f"  {'store':<13} {'not measured':<34} missing, orphaned, changed rows: no sources to tell")
+    return lines
 
 
 def _figure(figure: Any) -> str:

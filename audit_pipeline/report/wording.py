@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 READINGS: dict[str, tuple[str, str]] = {
@@ -81,6 +81,9 @@ CODES: dict[str, str] = {
     "index_absent": "No ANN index: search is exact",
     "undecided": "Too few probes to decide",
     "not_measured": "Not measured",
+    "generations": "Documents ingested twice",
+    "rows_fell": "The table lost rows between versions",
+    "position_gaps": "Numbers missing between chunks",
 }
 
 REDUNDANCY: dict[str, str] = {
@@ -181,6 +184,11 @@ def interval(figure: Mapping[str, Any]) -> str:
 def is_measured(figure: Any) -> bool:
     """Whether a figure of audit.json holds a value."""
     return isinstance(figure, Mapping) and figure.get("value") is not None
+
+
+def unmeasured_checks(finding: Mapping[str, Any]) -> Sequence[str]:
+    """The codes of the findings that a not_measured finding says were not looked for; none of any other finding."""
+    return finding["evidence"].get("checks", ()) if finding["code"] == "not_measured" else ()
 
 
 def scope_words(scope: Mapping[str, Any]) -> str:

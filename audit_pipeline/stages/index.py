@@ -128,6 +128,7 @@ def as_chunks(rows: pa.Table) -> pa.Table:
 def corpus_integrity(workspace: Workspace) -> StageResult:
     """All rows of the table against the source store: ids, texts, vectors, norms, index coverage."""
     from audit_pipeline.index.integrity import check_corpus
+    from audit_pipeline.index.without_store import findings_without_store
     from audit_pipeline.retrieval.self_checks import retrieval_self_checks
 
     settings = workspace.settings
@@ -146,6 +147,8 @@ def corpus_integrity(workspace: Workspace) -> StageResult:
         lengths=None if workspace.has_store else population.select(["chunk_id", "batch", "n_tokens"]),
     )
     result.summary["self_checks"] = self_checks
+    if not workspace.has_store:
+        result.findings += findings_without_store(snapshot, settings.index, workspace.index_uri)
     if rejected is not None:
         result.findings += rejection_findings(rejected, population, managed=settings.index.managed)
     return result

@@ -286,7 +286,11 @@ class LabelSettings(Settings):
         description="chunk_id_a, chunk_id_b, duplicate (true, false), origin (corpus|constructed)",
     )
     observed: str | None = Field(
-        default=None, description="parquet or jsonl: query, vector, returned_ids as production sent."
+        default=None,
+        description=(
+            "parquet or jsonl: query, vector, returned_ids as the application sent and got them; of a longer log "
+            "sample.total rows are used."
+        ),
     )
     see_also: bool = Field(
         default=False,
@@ -295,8 +299,6 @@ class LabelSettings(Settings):
 
     @model_validator(mode="after")
     def _supported(self) -> LabelSettings:
-        if self.observed:
-            raise ValueError("'observed' queries cannot be read by this version: remove the field")
         if self.qrels and not self.queries:
             raise ValueError("'qrels' without 'queries': name the file with the query texts as well")
         return self

@@ -158,6 +158,20 @@ ANN_RECALL = pa.schema(
     ]
 )
 
+OBSERVED_RETRIEVAL = pa.schema(
+    [
+        pa.field("query_id", pa.string(), nullable=False),  # first 12 hex digits of sha256 of the query's text
+        pa.field("invalid", pa.string()),  # why the row cannot be used in full; null where it can
+        pa.field("role", pa.string()),  # the arm of the vector sent, see encoder.query_side; null: not compared
+        pa.field("loss", pa.float64()),  # 1 - cos to the configured query encoding
+        pa.field("returned", pa.int32()),  # distinct ids returned; null where none were logged
+        pa.field("unknown_ids", pa.int32()),  # of those compared, ids that the table lacks
+        pa.field("short", pa.bool_()),  # fewer ids than were asked for and could be had
+        pa.field("recall", pa.float64()),  # share of the returned rows that reach the k-th best, k their number
+        pa.field("order", pa.float64()),  # share of neighbouring returned rows in exact order
+    ]
+)
+
 STRATA = pa.schema(
     [
         pa.field("run", pa.string(), nullable=False),  # self | held_out | labelled
@@ -276,6 +290,7 @@ TABLES: dict[str, pa.Schema] = {
     "retrieved": RETRIEVED,
     "qrels": QRELS,
     "ann_recall": ANN_RECALL,
+    "observed_retrieval": OBSERVED_RETRIEVAL,
     "strata": STRATA,
     "candidate_pairs": CANDIDATE_PAIRS,
     "similarity_floor": SIMILARITY_FLOOR,

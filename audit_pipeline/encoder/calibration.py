@@ -29,7 +29,7 @@ EncodeFunction = Callable[[list[str], str], np.ndarray]
 
 @dataclass(frozen=True)
 class ArmLoss:
-    """What encoding with another arm's prompt costs against the configured passage prompt."""
+    """What encoding with another arm's prompt costs against the configured prompt."""
 
     name: str
     prompt: str
@@ -59,7 +59,7 @@ class Calibration:
         return NOISE_LOSS if self.cheapest is None else FAITHFUL_SHARE * self.cheapest
 
     def identifiable(self, prompt: str) -> bool:
-        """Whether the arm of this prompt can be told from the configured passage arm."""
+        """Whether the arm of this prompt can be told from the configured arm."""
         return any(arm.prompt == prompt and arm.distinguishable for arm in self.arms)
 
 
@@ -76,14 +76,14 @@ def cosine_loss(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return 0.5 * np.sum((first - second) ** 2, axis=1)
 
 
-def calibrate(texts: list[str], arms: dict[str, str], encode: EncodeFunction) -> Calibration:
-    """Loss of every arm to the configured passage arm over ``texts`` (about 32), in float64."""
-    configured = encode(texts, arms[PASSAGE])
+def calibrate(texts: list[str], arms: dict[str, str], encode: EncodeFunction, configured: str = PASSAGE) -> Calibration:
+    """Loss of every arm to the ``configured`` one over ``texts`` (about 32), in float64."""
+    right = encode(texts, arms[configured])
     losses = []
     for name, prompt in arms.items():
-        if name == PASSAGE:
+        if name == configured:
             continue
-        loss = cosine_loss(encode(texts, prompt), configured)
+        loss = cosine_loss(encode(texts, prompt), right)
         losses.append(ArmLoss(name, prompt, float(np.median(loss)), float(np.quantile(loss, 0.05))))
     return Calibration(tuple(losses), len(texts))
 

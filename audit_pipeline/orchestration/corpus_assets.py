@@ -11,7 +11,7 @@ from audit_pipeline.orchestration.batch_assets import OWNERS
 from audit_pipeline.orchestration.metadata import report_metadata, stage_metadata
 from audit_pipeline.orchestration.workspaces import workspace_for
 from audit_pipeline.results import StageResult
-from audit_pipeline.stages import duplicates, index, probes, report, retrieval, vectors
+from audit_pipeline.stages import duplicates, index, observed, probes, report, retrieval, vectors
 from audit_pipeline.stages.limits import REPORT_CHECKS, report_check
 from audit_pipeline.stages.workspace import Workspace
 
@@ -100,11 +100,25 @@ CORPUS_ASSETS = (
         deps=("probe_vectors",),
     ),
     CorpusAsset(
+        observed.observed_retrieval,
+        "retrieval",
+        ("lancedb",),
+        "The application's own query vectors and the ids it got back, against the settings and an exact search.",
+        deps=("role_fingerprint",),
+    ),
+    CorpusAsset(
         retrieval.retrieval_verdict,
         "retrieval",
         ("parquet",),
-        "Strata, anomalies and the reading of self-retrieval, held-out and labels together.",
-        deps=("self_retrieval", "held_out_retrieval", "labelled_retrieval", "ann_recall", "corpus_integrity"),
+        "Strata, anomalies and the reading of self-retrieval, held-out, labels and observed queries together.",
+        deps=(
+            "self_retrieval",
+            "held_out_retrieval",
+            "labelled_retrieval",
+            "ann_recall",
+            "observed_retrieval",
+            "corpus_integrity",
+        ),
     ),
     CorpusAsset(
         duplicates.minhash_pairs,

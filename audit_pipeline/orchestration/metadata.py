@@ -12,7 +12,17 @@ from audit_pipeline.report.charts import overview_png
 from audit_pipeline.results import StageResult
 from audit_pipeline.state import read_json
 
-PLOTTED = ("self@1", "self@10", "heldout@1", "heldout@10", "labelled_success@10", "labelled_recall@10", "ann_recall@10")
+PLOTTED = (
+    "self@1",
+    "self@10",
+    "heldout@1",
+    "heldout@10",
+    "labelled_success@10",
+    "labelled_recall@10",
+    "ann_recall@10",
+    "as_configured",
+    "observed_recall",
+)
 
 
 def stage_metadata(result: StageResult) -> dict[str, Any]:

@@ -21,7 +21,7 @@ def unmeasured(audit: Mapping[str, Any]) -> list[str]:
     if audit["labelled"] is None or not is_measured(audit["labelled"].get("labelled_success@10")):
         lines.append("Labelled retrieval: whether real queries find their answers is unknown. Give labels.queries.")
     if audit["observed"] is None:
-        lines.append("Observed queries: what the application really sends to the index was not seen.")
+        lines.append("Observed queries: what the application really sends was not seen. Give labels.observed.")
     if not is_measured(audit["ann_recall"]["ann_recall@10"]):
         lines.append("ann_recall: what the approximate index loses against an exact search is unknown.")
     if audit["duplicates"]["recommended"]["provisional"]:
@@ -42,8 +42,13 @@ def blind_spots(audit: Mapping[str, Any]) -> list[str]:
     ]
     if audit["labelled"] is not None:
         spots.append(
-            "Labelled retrieval shows how much real queries find with the settings as declared. It does not show why, "
-            "nor what the application really sends."
+            "Labelled retrieval shows how much real queries find with the settings as declared. It does not show why"
+            + (", nor what the application really sends." if audit["observed"] is None else ".")
+        )
+    if audit["observed"] is not None:
+        spots.append(
+            f"Observed queries are the {number(audit['observed']['n'])} of the log: other callers, and calls before "
+            "or after it, may send something else."
         )
     n = audit["self_retrieval"]["n"]
     visible = smallest_visible_share(n)

@@ -58,6 +58,12 @@ def _figure_lines(audit: Mapping[str, Any]) -> list[str]:
         ("labelled@10", labelled.get("labelled_success@10"), "a judged query finds a relevant chunk"),
         ("ann_recall@10", audit["ann_recall"]["ann_recall@10"], "results as good as an exact search"),
     ]
+    observed = audit["observed"]
+    if observed is not None:
+        rows += [
+            ("as_configured", observed["as_configured"], "production queries carry the configured prompt"),
+            ("observed", observed["observed_recall"], "rows production got are the closest there are"),
+        ]
     lines = [_clip(f"  {name:<13} {_figure(figure):<34} {meaning}") for name, figure, meaning in rows]
     if any("missing_rows" in unmeasured_checks(finding) for finding in audit["findings"]):
         lines.append(f"  {'store':<13} {'not measured':<34} missing, orphaned, changed rows: no sources to tell")

@@ -12,6 +12,7 @@ from audit_pipeline.report.drawing import NARROW, WIDE, to_svg
 from audit_pipeline.report.excerpts import rival_of, shown_misses
 from audit_pipeline.report.finding_groups import group_findings
 from audit_pipeline.report.limits_view import headline_cards
+from audit_pipeline.report.observed_view import observed_view
 from audit_pipeline.report.summary import exit_code
 from audit_pipeline.report.wording import CAUSES, CLUSTERS, RUNS, number, percent, verdict_words, visible
 
@@ -41,6 +42,7 @@ def page_view(
         "cards": headline_cards(audit),
         "groups": groups,
         "charts": page_charts(audit),
+        "observed": observed_view(audit),
         "causes": cause_rows(audit),
         "misses": [_miss(miss, texts) for miss in shown_misses(audit)],
         "text_hidden": audit["settings"]["report"]["text"] == "none",

@@ -50,7 +50,7 @@ CODES: dict[str, str] = {
     "role_mismatch": "Encoded with another prompt",
     "misaligned_vectors": "Vectors belong to other rows",
     "vector_drift": "Vectors from another model or text",
-    "query_side_mismatch": "Production queries use another prompt",
+    "query_side_mismatch": "Production queries are not encoded as configured",
     "provenance_mixed": "Batches written by different encoders",
     "self_low": "Documents do not find themselves",
     "orphan_rows": "Rows the source no longer has",
@@ -60,7 +60,7 @@ CODES: dict[str, str] = {
     "filter_excludes": "The filter hides rows",
     "short_results": "Fewer results than asked for",
     "below_cutoff": "The score cut-off drops answers",
-    "ann_recall_low": "The ANN index loses neighbours",
+    "ann_recall_low": "Results are not the closest rows",
     "fts_index_stale": "Text index out of date",
     "truncation": "Texts longer than the model reads",
     "stratum_anomaly": "One part is worse than the rest",
@@ -124,6 +124,12 @@ NOTHING_SEARCHED = (
     "Cannot be said: no probe could be searched. The findings say why.",
 )
 
+QUERY_SIDE = (
+    "bad",
+    "The index finds its own documents, but production does not send what the settings say",
+    "For real queries, most likely: they are not encoded as the settings say, and so not as the figures assume.",
+)
+
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 
 
@@ -132,7 +138,19 @@ def verdict_words(audit: Mapping[str, Any]) -> tuple[str, str, str]:
     reading = audit["verdict"]["reading"]
     if reading == "not_measured" and audit["self_retrieval"]["n"] == 0:
         return NOTHING_SEARCHED
+    errors = {finding["code"] for finding in audit["findings"] if finding["severity"] == "error"}
+    if errors == {"query_side_mismatch"} and (reading == "not_measured" or _documents_are_found(audit)):
+        return QUERY_SIDE
     return (*READINGS[reading], ANSWERS[reading])
+
+
+def _documents_are_found(audit: Mapping[str, Any]) -> bool:
+    """Whether the reading is local_defect for its error findings alone: every figure itself is high."""
+    own, limits = audit["self_retrieval"], audit["settings"]["limits"]
+    figures = ((own["self@1"], limits["self_at_1"]), (own["self@10"], limits["self_at_10"]))
+    return audit["verdict"]["reading"] == "local_defect" and all(
+        is_measured(figure) and figure["low"] >= limit for figure, limit in figures
+    )
 
 
 def visible(text: str) -> str:

@@ -14,7 +14,7 @@ from audit_pipeline.index.exact import TIE_TOLERANCE, ExactSearch
 from audit_pipeline.index.snapshot import TableSnapshot
 from audit_pipeline.proportions import NOT_MEASURED, Proportion, bootstrap_mean
 from audit_pipeline.results import Progress, StageResult, no_progress
-from audit_pipeline.retrieval.ranking import TOP, Identities
+from audit_pipeline.retrieval.ranking import TOP, Identities, kth_distinct
 from audit_pipeline.retrieval.self_retrieval import search_in_blocks
 from audit_pipeline.retrieval.tables import as_schema
 
@@ -59,7 +59,7 @@ def run_ann_recall(
     identities = Identities(snapshot)
     hits = search_in_blocks(snapshot, query_vectors, search.limit, progress)
     best = exact.ranks(query_vectors, None, TOP, progress=progress)
-    reach = _kth_distinct(best.top_rows, best.top_scores, identities)
+    reach = kth_distinct(best.top_rows, best.top_scores, identities, np.full(len(query_vectors), K))
     scores = exact.scores(query_vectors, hits.rows[:, :K])
     wanted = min(K, len(np.unique(identities.codes[searchable])))
     reached = np.count_nonzero(scores >= reach[:, None] - TIE_TOLERANCE, axis=1)
@@ -78,18 +78,6 @@ def run_ann_recall(
     by_run = [{"run": run, f"ann_recall@{K}": _of_run(table, run).as_dict()} for run in runs]
     summary: dict[str, Any] = {"n": figure.n, f"ann_recall@{K}": figure.as_dict(), "by_run": by_run}
     return StageResult({"ann_recall": table}, summary, _findings(figure, snapshot, settings))
-
-
-def _kth_distinct(rows: np.ndarray, scores: np.ndarray, identities: Identities) -> np.ndarray:
-    """Score of the tenth best id of each query (the last there is where there are fewer), -inf without any."""
-    reach = np.full(len(rows), -np.inf)
-    codes = identities.codes_of(rows)
-    for query in range(len(rows)):
-        distinct, first = np.unique(codes[query], return_index=True)
-        best = np.sort(scores[query][first[distinct >= 0]])[::-1]
-        if len(best):
-            reach[query] = best[min(K, len(best)) - 1]
-    return reach
 
 
 def _of_run(table: pa.Table, run: str) -> Proportion:

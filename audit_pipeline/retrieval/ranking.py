@@ -117,6 +117,21 @@ def best_others(ranking: Ranking, identities: Identities) -> tuple[np.ndarray, n
     )
 
 
+def kth_distinct(rows: np.ndarray, scores: np.ndarray, identities: Identities, k: np.ndarray) -> np.ndarray:
+    """Score (m,) of the k-th best id among the best rows (m, t) of each query, the last where there are fewer.
+
+    ``k`` (m,). -inf where no row was found or k is 0.
+    """
+    reach = np.full(len(rows), -np.inf)
+    codes = identities.codes_of(rows)
+    for query in np.flatnonzero(k > 0):
+        distinct, first = np.unique(codes[query], return_index=True)
+        best = np.sort(scores[query][first[distinct >= 0]])[::-1]
+        if len(best):
+            reach[query] = best[min(int(k[query]), len(best)) - 1]
+    return reach
+
+
 def rank_returned(hits: np.ndarray, identities: Identities, answer_codes: np.ndarray) -> np.ndarray:
     """Rank of each answer's id among the returned rows (m, limit), (m,) int64; -1 where it was not returned."""
     codes = identities.codes_of(hits)

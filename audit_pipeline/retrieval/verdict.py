@@ -66,13 +66,15 @@ def run_verdict(
     findings: Sequence[Finding],
     *,
     own_prompts: Mapping[str, str] | None = None,
+    observed: StageResult | None = None,
 ) -> StageResult:
     """Strata, anomalies and the reading of the runs that took place (None or an empty result: did not run).
 
     Of each run the table and the summary are used. ``population`` are all chunks (see ``strata.strata_tables``);
     ``findings`` those of the stages before; ``own_prompts`` the model's own known prompts by role (query, passage or
-    document). Returns the table strata; the summary has ``verdict`` {reading, text}, and ``self_retrieval``,
-    ``held_out`` and ``labelled`` with their by_... lists, to be merged into those sections.
+    document); ``observed`` the run of the application's own queries. Returns the table strata; the summary has
+    ``verdict`` {reading, text}, and ``self_retrieval``, ``held_out`` and ``labelled`` with their by_... lists, to be
+    merged into those sections.
     """
     runs = {
         "self": _table(self_retrieval, "self_retrieval"),
@@ -86,7 +88,8 @@ def run_verdict(
     own = verdict_findings(verdict, runs, settings)
     blind = blind_spots(settings, own_prompts or {})
     smallest = median_batch_probes(runs["self"]) if runs["self"] is not None else 0
-    text = verdict_text(verdict, settings, runs, [*findings, *anomalies], blind, smallest)
+    seen = observed.summary if observed is not None and observed.summary else None
+    text = verdict_text(verdict, settings, runs, [*findings, *anomalies], blind, smallest, seen)
     return StageResult(
         {"strata": strata},
         {"verdict": {"reading": verdict.reading, "text": text}, **sections},

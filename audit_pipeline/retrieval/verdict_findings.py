@@ -56,14 +56,15 @@ def _gap(verdict: Verdict, table: pa.Table | None, settings: IndexAuditSettings)
     if verdict.states.labelled != "low" or table is None or labelled.value is None:
         return []
     difference, low, high = newcombe_difference(held_out, labelled)
+    unseen = settings.labels.observed is None
     return [
         Finding(
             "relationship_gap",
             "warning",
             f"Labelled queries succeed in {shown(labelled)}, the held-out ceiling is {shown(held_out)}: a gap of "
             f"{difference:.1%} ({low:.1%} to {high:.1%}).",
-            "Compare the prompts of both sides and the queries' words with the texts' words, then watch what the "
-            "application really sends.",
+            "Compare the prompts of both sides and the queries' words with the texts' words"
+            + (", then hand over what the application really sends (labels.observed)." if unseen else "."),
             n_compared=labelled.n,
             share=1 - labelled.value,
             evidence={"gap": difference, "low": low, "high": high, "limit": settings.limits.labelled_gap},

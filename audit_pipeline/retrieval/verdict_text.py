@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -42,6 +42,10 @@ MEANING = {
     "undecided": "The sample does not decide on which side of its limits this index stands.",
 }
 
+QUERY_SIDE_ALONE = (
+    "Chunks find themselves, and labelled queries do well with the prompts of the settings; but that is not what the "
+    "application sends."
+)
 NOTHING_SEARCHED = "No probe was searched, so nothing is known about retrieval."
 
 
@@ -52,13 +56,18 @@ def verdict_text(
     findings: Sequence[Finding],
     blind_spots: Sequence[str],
     batch_probes: int,
+    observed: Mapping[str, Any] | None = None,
 ) -> str:
-    """One paragraph: the figures, their meaning, what is behind the misses, and what could not be seen."""
+    """One paragraph: the figures, their meaning, what is behind the misses, and what could not be seen.
+
+    ``observed`` is the section of audit.json on the application's own queries, None where it has none.
+    """
     parts = [
         _figures(verdict),
-        MEANING[verdict.reading] if verdict.figures.self_1.n else NOTHING_SEARCHED,
+        _meaning(verdict, findings),
         _undecided(verdict),
-        _unmeasured(verdict, settings, runs["labelled"]),
+        _unmeasured(verdict, settings, runs["labelled"], observed),
+        _observed(observed, findings),
     ]
     parts.append(_causes(runs["self"]))
     parts.append(_errors(findings))
@@ -106,7 +115,18 @@ def _undecided(verdict: Verdict) -> str:
     return f"It is one of {', '.join(verdict.possible)}: " + "; ".join(said) + "."
 
 
-def _unmeasured(verdict: Verdict, settings: IndexAuditSettings, labelled: pa.Table | None) -> str:
+def _meaning(verdict: Verdict, findings: Sequence[Finding]) -> str:
+    if not verdict.figures.self_1.n:
+        return NOTHING_SEARCHED
+    errors = {finding.code for finding in findings if finding.severity == "error"}
+    if verdict.reading == "local_defect" and verdict.states.labelled == "high" and errors == {"query_side_mismatch"}:
+        return QUERY_SIDE_ALONE
+    return MEANING[verdict.reading]
+
+
+def _unmeasured(
+    verdict: Verdict, settings: IndexAuditSettings, labelled: pa.Table | None, observed: Mapping[str, Any] | None
+) -> str:
     states = verdict.states
     if states.self_1 == "none":
         return "No probe was searched: name an encoder, or check that the sample is not empty."
@@ -117,8 +137,28 @@ def _unmeasured(verdict: Verdict, settings: IndexAuditSettings, labelled: pa.Tab
         said.append("there are no labelled queries (labels.queries), so real queries remain unseen")
     elif verdict.figures.held_out.value is None:
         said.append("without held-out probes there is no ceiling to hold labelled queries against")
-    said.append("the application's own query path was not observed")
-    return _sentence("; ".join(said))
+    if observed is None:
+        said.append("the application's own query path was not observed (labels.observed)")
+    return _sentence("; ".join(said)) if said else ""
+
+
+def _observed(observed: Mapping[str, Any] | None, findings: Sequence[Finding]) -> str:
+    """What the application's own queries showed: the prompt it sends, and what it gets back."""
+    if observed is None:
+        return ""
+    side, returned = observed["query_side"], observed["returned"]
+    mismatches = [finding.message for finding in findings if finding.code == "query_side_mismatch"]
+    sent, got = Proportion(**observed["as_configured"]), Proportion(**observed["observed_recall"])
+    parts = list(mismatches)
+    if not side["n"]:
+        parts.append(_sentence(f"what the application puts before its queries was not measured: {side['reason']}"))
+    elif not mismatches:
+        parts.append(f"Of the application's own queries {shown(sent)} are encoded as the settings say.")
+    if not returned["n"]:
+        parts.append(_sentence(f"what the application gets back was not measured: {returned['reason']}"))
+    else:
+        parts.append(f"What it got back agrees with an exact search by its own vectors in {shown(got)} of the rows.")
+    return " ".join(parts)
 
 
 def _causes(table: pa.Table | None) -> str:

@@ -29,6 +29,7 @@ STAGES = (
     "held_out_retrieval",
     "labelled_retrieval",
     "ann_recall",
+    "observed_retrieval",
     "retrieval_verdict",
     "minhash_pairs",
     "neighbour_pairs",
@@ -99,7 +100,7 @@ def audit_parts(workspace: Workspace) -> dict[str, Any]:
         "self_retrieval": sections["self_retrieval"],
         "held_out": sections["held_out"],
         "labelled": sections["labelled"] or None,
-        "observed": None,
+        "observed": summaries["observed_retrieval"] or None,
         "ann_recall": summaries["ann_recall"],
         "causes": causes,
         "misses": merge_misses(*misses),
@@ -142,6 +143,7 @@ def headline(audit: dict[str, Any]) -> dict[str, Any]:
         "held_out": audit["held_out"],
         "labelled": audit["labelled"] or {},
         "ann_recall": audit["ann_recall"],
+        "observed": audit["observed"] or {},
         "reading": audit["verdict"]["reading"],
     }
 

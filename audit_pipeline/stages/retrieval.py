@@ -107,6 +107,7 @@ BEFORE_THE_VERDICT = (
     "held_out_retrieval",
     "labelled_retrieval",
     "ann_recall",
+    "observed_retrieval",
 )
 
 
@@ -122,6 +123,7 @@ def retrieval_verdict(workspace: Workspace) -> StageResult:
         workspace.result("labelled_retrieval"),
         findings,
         own_prompts=workspace.encoder.own_prompts if workspace.encoder else None,
+        observed=workspace.result("observed_retrieval"),
     )
 
 

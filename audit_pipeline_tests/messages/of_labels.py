@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from audit_pipeline.corpus.labelled_queries import read_labelled_queries
+from audit_pipeline.corpus.observed_queries import read_observed_queries
 from audit_pipeline.duplicates.labelled_pairs import read_labelled_pairs
 from audit_pipeline_tests.messages.case import Case, World
 
@@ -34,6 +35,21 @@ def pairs_whose_ids_are_lists(world: World) -> None:
     row = {"chunk_id_a": ["a"], "chunk_id_b": "b", "duplicate": True, "origin": "corpus"}
     pq.write_table(pa.Table.from_pylist([row]), world.folder / "pairs.parquet")
     read_labelled_pairs(world.folder / "pairs.parquet")
+
+
+def log(content: str | bytes, name: str = "log.jsonl") -> Callable[[World], object]:
+    """The cause that is a log of the application's queries."""
+    return lambda world: read_observed_queries(world.write(name, content), 9, 0)
+
+
+def log_of_columns(**columns: object) -> Callable[[World], object]:
+    """The cause that is a Parquet log of these columns, a row each."""
+
+    def cause(world: World) -> None:
+        pq.write_table(pa.Table.from_pylist([columns]), world.folder / "log.parquet")
+        read_observed_queries(world.folder / "log.parquet", 9, 0)
+
+    return cause
 
 
 CASES = [
@@ -121,5 +137,61 @@ CASES = [
         "pairs whose ids are lists",
         pairs_whose_ids_are_lists,
         "labels.pairs: column 'chunk_id_a' of FOLDER/pairs.parquet is of type list<element: string>: write it as text",
+    ),
+    Case(
+        "a log in a spreadsheet",
+        lambda world: read_observed_queries(world.folder / "log.xlsx", 9, 0),
+        "labels.observed: FOLDER/log.xlsx is neither .parquet nor .jsonl: convert it to one of them",
+    ),
+    Case(
+        "a log that is no Parquet",
+        log("bears", "log.parquet"),
+        "labels.observed: FOLDER/log.parquet cannot be read (…Parquet magic bytes not found…): "
+        "check the path and the file",
+    ),
+    Case(
+        "a log in another encoding",
+        log('{"query": "b\xe4ren", "vector": [1]}\n'.encode("latin-1")),
+        "labels.observed: FOLDER/log.jsonl cannot be read ('utf-8' codec can't decode byte 0xe4 in position …): "
+        "check the path and the file",
+    ),
+    Case(
+        "a log without vectors and ids",
+        log_of_columns(query="bears", user="me"),
+        "labels.observed: FOLDER/log.parquet needs the columns 'query' and 'vector' or 'returned_ids'; its columns are "
+        "query, user: rename or add them",
+    ),
+    Case(
+        "a log whose vectors are text",
+        log_of_columns(query="bears", vector="[1, 0]"),
+        "labels.observed: FOLDER/log.parquet: column 'vector' holds string, expected lists of numbers: convert it",
+    ),
+    Case(
+        "a logged query that is not JSON",
+        log("\nbears\n"),
+        "labels.observed: FOLDER/log.jsonl: line 2 is not JSON (Expecting value: line 1 column 1 (char 0)): "
+        "write one object a line",
+    ),
+    Case(
+        "a logged query alone",
+        log('{"query": "bears"}\n'),
+        "labels.observed: FOLDER/log.jsonl: line 1 is no object with 'query' and 'vector' or 'returned_ids': "
+        "write them",
+    ),
+    Case(
+        "a logged query that is a number",
+        log('{"query": 1, "vector": [1, 0]}\n'),
+        "labels.observed: FOLDER/log.jsonl: line 1: 'query' is no text: write the text or null",
+    ),
+    Case(
+        "a logged vector that is text",
+        log('{"query": "bears", "vector": "[1, 0]"}\n'),
+        "labels.observed: FOLDER/log.jsonl: line 1: 'vector' is no list of numbers: write the vector as sent, or null",
+    ),
+    Case(
+        "logged ids that are one id",
+        log('{"query": "bears", "returned_ids": "c1"}\n'),
+        "labels.observed: FOLDER/log.jsonl: line 1: 'returned_ids' is no list of text or whole numbers: "
+        "write the ids, or null",
     ),
 ]

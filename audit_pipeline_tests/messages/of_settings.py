@@ -177,11 +177,6 @@ MISTAKES = [
         "labels: 'qrels' without 'queries': name the file with the query texts as well",
     ),
     (
-        "observed queries",
-        GOOD + "  labels: {observed: o.parquet}\n",
-        "labels: 'observed' queries cannot be read by this version: remove the field",
-    ),
-    (
         "bands that do not divide",
         GOOD + "  duplicates: {permutations: 128, bands: 30}\n",
         "duplicates: 128 permutations do not divide into 30 bands: change one of them",

@@ -145,7 +145,7 @@ CASES = [
     ),
     Case(
         "a log that is no Parquet",
-        log("bears", "log.parquet"),
+        log("bears in caves", "log.parquet"),
         "labels.observed: FOLDER/log.parquet cannot be read (…Parquet magic bytes not found…): "
         "check the path and the file",
     ),

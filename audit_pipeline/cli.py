@@ -97,6 +97,21 @@ def inspect(
     typer.echo(proposal(uri, table, model), nl=False)
 
 
+@app.command()
+def compare(
+    first: Annotated[Path, typer.Argument(help="Report folder of the earlier audit, such as a copy of reports/NAME.")],
+    second: Annotated[Path, typer.Argument(help="Report folder of the later audit.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+) -> None:
+    """Say what got better or worse between two audits, on the questions that both asked. Decides nothing: exit 0."""
+    from audit_pipeline.report.compare import compare as compared
+    from audit_pipeline.report.compare import open_report
+    from audit_pipeline.report.compare_text import comparison_text
+
+    comparison = compared(open_report(first), open_report(second))
+    typer.echo(json.dumps(comparison.as_dict(), indent=1) if as_json else comparison_text(comparison), nl=as_json)
+
+
 def _root(state: Path | None) -> Path:
     return (state or Path(os.environ.get("DAGSTER_HOME") or ".audit")).expanduser().absolute()
 

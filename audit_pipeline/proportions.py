@@ -83,6 +83,41 @@ def newcombe_difference(a: Proportion, b: Proportion) -> tuple[float, float, flo
     return difference, low, high
 
 
+def paired_difference(both: int, only_a: int, only_b: int, neither: int) -> tuple[float, float, float]:
+    """Share of b less share of a over the same n questions, with its 95 % interval (Newcombe 1998b, method 10).
+
+    The four counts are the questions that both, only one or neither answered. The two Wilson intervals are combined
+    with the correlation of the answers, its continuity correction included. Raises ValueError where n is 0.
+    """
+    n = both + only_a + only_b + neither
+    if n == 0:
+        raise ValueError("a difference needs at least one question")
+    a, b = wilson(both + only_a, n), wilson(both + only_b, n)
+    margins = (both + only_a) * (only_b + neither) * (both + only_b) * (only_a + neither)
+    agreement = float(both * neither - only_a * only_b)
+    if agreement > 0:
+        agreement = max(agreement - n / 2, 0)
+    phi = agreement / math.sqrt(margins) if margins else 0.0
+    if a.value is None or a.low is None or a.high is None or b.value is None or b.low is None or b.high is None:
+        raise ValueError("a difference needs two measured proportions")
+    down = _combined(b.value - b.low, a.high - a.value, phi)
+    up = _combined(b.high - b.value, a.value - a.low, phi)
+    difference = (only_b - only_a) / n
+    return difference, max(-1.0, difference - down), min(1.0, difference + up)
+
+
+def mcnemar(only_a: int, only_b: int) -> float:
+    """Exact two-sided p-value that a question is as likely to be lost as to be won (McNemar 1947, binomial form)."""
+    from scipy.stats import binomtest
+
+    lost_or_won = only_a + only_b
+    return float(binomtest(only_a, lost_or_won, 0.5).pvalue) if lost_or_won else 1.0
+
+
+def _combined(one: float, other: float, phi: float) -> float:
+    return math.sqrt(max(0.0, one**2 - 2 * phi * one * other + other**2))
+
+
 def bootstrap_mean(values: np.ndarray, seed: int = 0, draws: int = 2000) -> Proportion:
     """Mean of per-query fractions with a 95 % percentile bootstrap interval over queries (Efron & Tibshirani 1993)."""
     n = len(values)

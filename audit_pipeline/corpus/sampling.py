@@ -49,7 +49,7 @@ def stratify(chunks: pa.Table, seed: int) -> pa.Table:
 
 
 def plan_probes(stratified: pa.Table, total: int, per_batch: int | None) -> pa.Table:
-    """The probes of the corpus as schemas.PROBE_PLAN, sorted by chunk_id.
+    """The probes of the corpus as schemas.PROBE_PLAN, sorted by chunk_id; their text_sha256 is left null.
 
     ``stratified`` holds the STRATIFIED rows of all batches. Strata are batch x length band; where ``total`` cannot
     give each at least 2 probes (or all its rows) they are merged over dates (week, month, all), then over bands, then
@@ -88,6 +88,7 @@ def plan_probes(stratified: pa.Table, total: int, per_batch: int | None) -> pa.T
     table = table.append_column("stratum_chunks", pa.array(big_n_h[of_probe], pa.int64()))
     table = table.append_column("stratum_probes", pa.array(n_h[of_probe], pa.int64()))
     table = table.append_column("weight", pa.array(big_n_h[of_probe] / n_h[of_probe], pa.float64()))
+    table = table.append_column("text_sha256", pa.nulls(len(table), pa.string()))
     return table.select(PROBE_PLAN.names).cast(PROBE_PLAN).sort_by("chunk_id")
 
 

@@ -11,7 +11,17 @@ from audit_pipeline import schemas
 from audit_pipeline.index.exact import ExactSearch
 from audit_pipeline.retrieval.ranking import Identities
 
-PROBE_COLUMNS = ("source", "ingestion_date", "batch", "length_band", "n_tokens", "stratum", "stratum_chunks", "weight")
+PROBE_COLUMNS = (
+    "source",
+    "ingestion_date",
+    "batch",
+    "length_band",
+    "n_tokens",
+    "stratum",
+    "stratum_chunks",
+    "weight",
+    "text_sha256",
+)
 """Columns that a run's table takes over from the probe plan."""
 
 

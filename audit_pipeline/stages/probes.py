@@ -31,6 +31,7 @@ def probe_plan(workspace: Workspace) -> StageResult:
         stratified = stratify(population, sample.seed)
     plan = plan_probes(stratified, sample.total, sample.per_batch)
     chunks = chunks_of(population, plan["chunk_id"])
+    plan = plan.set_column(plan.column_names.index("text_sha256"), "text_sha256", chunks["text_sha256"])
     documents = population.filter(
         pc.is_in(population["doc_id"], value_set=pc.unique(chunks["doc_id"].combine_chunks()).drop_null())
     )

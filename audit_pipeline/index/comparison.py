@@ -44,8 +44,8 @@ class Comparison:
     table_rows: dict[str, int]
     store_rows: dict[str, int]
     compared: bool
-    missing: Flagged
-    collided: Flagged  # rejected as id_collision: their id holds another row's content
+    missing: Flagged  # detail: not_in_table, or id_collision where their id holds another row's content
+    collided: Flagged  # rejected for such an id, and not in the table
     orphans: Flagged
     duplicates: Flagged  # each repeated id once a batch
     invalid: Flagged  # detail: the vector state
@@ -85,13 +85,25 @@ def compare(
     table = Flagged(ids, batches, states)
     nothing = Flagged(pa.array([], pa.string()), pa.array([], pa.string()), pa.array([], pa.string()))
     missing = orphans = drifted = nothing
+    stands = pa.array(np.zeros(len(rejected) if rejected is not None else 0, dtype=bool))
+    expected: dict[str, int] = {}
     if store is not None:
         store_ids = _one(store["chunk_id"])
         absent = pc.invert(pc.is_in(store_ids, value_set=ids))
-        missing = Flagged(store_ids.filter(absent), _one(store["batch"]).filter(absent))
+        replaced = pa.array([], pa.string())
+        if rejected is not None and len(rejected) and has_text:
+            replaced, stands = _instead(rows, store, rejected)
+        lost = pc.or_(absent, pc.is_in(store_ids, value_set=replaced))
+        why = pc.if_else(absent, "not_in_table", "id_collision")
+        missing = Flagged(store_ids.filter(lost), _one(store["batch"]).filter(lost), why.filter(lost))
         unknown = pc.and_(pc.invert(pc.is_in(ids, value_set=store_ids)), pa.array(~placeholder))
         orphans = table.where(unknown)
-        drifted = _drifted(rows, store)
+        if has_text:
+            drifted = _drifted(rows, store)
+            drifted = drifted.where(pc.invert(pc.is_in(drifted.ids, value_set=replaced)))
+    if store is not None:
+        in_table = _one(rejected["batch"]).filter(stands) if rejected is not None else nothing.batches
+        expected = _count(pa.concat_arrays([_one(store["batch"]), in_table]))
     refused = Flagged(nothing.ids, nothing.batches, nothing.detail)
     if rejected is not None and rejected.num_rows:
         refused = Flagged(
@@ -102,10 +114,10 @@ def compare(
     return Comparison(
         cells=_cells(rows, store, rejected),
         table_rows=_count(batches),
-        store_rows=_count(_one(store["batch"])) if store is not None else {},
+        store_rows=expected,
         compared=store is not None,
         missing=missing,
-        collided=refused.where(_equal(refused.detail, "id_collision")),
+        collided=refused.where(pc.and_not(_equal(refused.detail, "id_collision"), stands)),
         orphans=orphans,
         duplicates=_duplicates(ids, batches),
         invalid=table.where(pa.array(bad & ~wrong)),
@@ -154,16 +166,41 @@ def integrity_table(comparison: Comparison) -> pa.Table:
 
 def _drifted(rows: pa.Table, store: pa.Table) -> Flagged:
     """Table rows whose text is not the store's under the same id. Only these are looked at text by text."""
-    place = pc.index_in(_one(rows["chunk_id"]), value_set=_one(store["chunk_id"]))
-    own_hash = _one(store["text_sha256"]).take(place)
-    differs = pc.fill_null(pc.not_equal(own_hash, _one(rows["text_sha256"])), False)
+    differs = _differing(rows, store)
     found = rows.select(["chunk_id", "batch", "text"]).filter(differs)
-    own = _one(store["text"]).take(place.filter(differs))
+    place = pc.index_in(_one(found["chunk_id"]), value_set=_one(store["chunk_id"]))
+    own = _one(store["text"]).take(place)
     kinds = [
         kind_of_drift(before or "", after or "")
         for before, after in zip(own.to_pylist(), found["text"].to_pylist(), strict=True)
     ]
     return Flagged(_one(found["chunk_id"]), _one(found["batch"]), pa.array(kinds, pa.string()))
+
+
+def _differing(rows: pa.Table, store: pa.Table) -> pa.Array:
+    """(rows,) bool: the text is another than the store's under the same id."""
+    place = pc.index_in(_one(rows["chunk_id"]), value_set=_one(store["chunk_id"]))
+    own_hash = _one(store["text_sha256"]).take(place)
+    return pc.fill_null(pc.not_equal(own_hash, _one(rows["text_sha256"])), False)
+
+
+def _instead(rows: pa.Table, store: pa.Table, rejected: pa.Table) -> tuple[pa.Array, pa.Array]:
+    """Where two rows of the store have one id, the table may hold the rejected one: then it is the other that is lost.
+
+    (ids of the store's rows that another stands for, (rejected,) bool of those that stand in the table).
+    """
+    repeated = _equal(_one(rejected["reason"]), "id_collision").to_numpy(zero_copy_only=False)
+    found = rows.select(["chunk_id", "text"]).filter(
+        pc.and_(_differing(rows, store), pc.is_in(_one(rows["chunk_id"]), value_set=_one(rejected["chunk_id"])))
+    )
+    held = set(zip(found["chunk_id"].to_pylist(), found["text"].to_pylist(), strict=True))
+    stands = np.zeros(len(rejected), dtype=bool)
+    for place in np.flatnonzero(repeated):
+        pair = (rejected["chunk_id"][int(place)].as_py(), rejected["text"][int(place)].as_py())
+        if pair in held:
+            stands[place] = True
+            held.discard(pair)
+    return pc.unique(_one(rejected["chunk_id"]).filter(pa.array(stands))), pa.array(stands)
 
 
 def _duplicates(ids: pa.Array, batches: pa.Array) -> Flagged:

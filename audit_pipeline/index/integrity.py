@@ -14,7 +14,8 @@ from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.findings import MAX_EXAMPLES, Finding, Severity
 from audit_pipeline.index.comparison import Comparison, Flagged, compare, integrity_table
 from audit_pipeline.index.coverage import fts_findings, index_findings, metric_findings, off_unit_length
-from audit_pipeline.index.lacking import unmeasured_of_layout
+from audit_pipeline.index.lacking import of_named_sources, unmeasured_of_layout, unmeasured_rows
+from audit_pipeline.index.pairing import Paired
 from audit_pipeline.index.snapshot import USABLE, TableSnapshot
 from audit_pipeline.index.text_drift import TRANSFORMATIONS
 from audit_pipeline.results import StageResult
@@ -45,18 +46,20 @@ def check_corpus(
     settings: IndexAuditSettings,
     *,
     lengths: pa.Table | None = None,
+    paired: Paired | None = None,
 ) -> StageResult:
     """All rows of the table against the source store, and the index over them.
 
     ``store`` (schemas.CHUNKS, with n_tokens) and ``rejected`` are None where there is no store: what needs it is then
-    reported as not measured. ``lengths`` stands in for the store's n_tokens there: chunk_id, batch, n_tokens. Gives
-    table ``batch_integrity`` and findings, each at the smallest set of cells that holds it.
+    reported as not measured. ``lengths`` stands in for the store's n_tokens there: chunk_id, batch, n_tokens.
+    ``paired`` (default: by id) says how ``store`` came to the ids it has. Gives table ``batch_integrity`` and
+    findings, each at the smallest set of cells that holds it.
     """
-    comparable = store is not None and "chunk_id" not in snapshot.absent
+    paired = paired or Paired()
     comparison = compare(
         snapshot.rows,
         snapshot.vector_state,
-        store if comparable else None,
+        store,
         rejected,
         max_tokens,
         lengths,
@@ -67,13 +70,13 @@ def check_corpus(
     off = off_unit_length(snapshot)
     metric = metric_findings(snapshot.info, off, usable)
     findings = [
-        *_row_findings(comparison, settings),
+        *_row_findings(comparison, settings, paired),
         *_truncation(comparison, max_tokens, settings.limits.truncated),
         *index_findings(snapshot.info, settings.index, len(comparison.placeholders)),
         *fts_findings(snapshot.info, settings.index),
         *(metric or _not_normalised(comparison, snapshot, off)),
         *_filter_excludes(comparison, snapshot, settings.index.filter),
-        *_not_measured(comparison, store is not None, max_tokens),
+        *unmeasured_rows(comparison, paired, max_tokens, settings),
         *unmeasured_of_layout(snapshot),
     ]
     return StageResult(
@@ -93,7 +96,7 @@ class _Kind:
     remedy: str
 
 
-def _row_findings(comparison: Comparison, settings: IndexAuditSettings) -> list[Finding]:
+def _row_findings(comparison: Comparison, settings: IndexAuditSettings, paired: Paired) -> list[Finding]:
     managed = settings.index.managed
     again = f"Ingest the batch again: dg launch --job {settings.ingest_job} --partition 'DATE|SOURCE'."
     ingest = again if managed else "Write the batch again from the source store."
@@ -103,11 +106,12 @@ def _row_findings(comparison: Comparison, settings: IndexAuditSettings) -> list[
     orphans = Counter(comparison.orphans.batches.to_pylist())
     matched = {batch: rows - orphans.get(batch, 0) for batch, rows in table.items()}
     lossless = pc.is_in(comparison.drifted.detail, value_set=pa.array(list(TRANSFORMATIONS)))
-    missing = _together(comparison.missing, comparison.collided, ("not_in_table", "id_collision"))
+    missing = _joined(comparison.missing, comparison.collided)
     textless = pa.array(["empty_text", "missing_text"])
     empty = comparison.rejected.where(pc.is_in(comparison.rejected.detail, value_set=textless))
     blank = _together(comparison.blank, empty, ("in_table", "rejected"))
     read = {batch: table.get(batch, 0) + n for batch, n in Counter(empty.batches.to_pylist()).items()}
+    compared_by = " Rows were compared by their text, for no id is shared." if paired.by == "text" else ""
     findings: list[Finding] = []
 
     def add(kind: _Kind, flagged: Flagged, compared: dict[str, int], detail: str | None = None) -> None:
@@ -118,7 +122,7 @@ def _row_findings(comparison: Comparison, settings: IndexAuditSettings) -> list[
             _Kind(
                 "missing_rows",
                 "error",
-                "{k} of {n} rows of the source store are not in the table ({where}).",
+                "{k} of {n} rows of the source store are not in the table ({where})." + compared_by,
                 ingest + " A row rejected as id_collision needs an id of its own.",
             ),
             missing,
@@ -129,10 +133,10 @@ def _row_findings(comparison: Comparison, settings: IndexAuditSettings) -> list[
             _Kind(
                 "orphan_rows",
                 "warning",
-                "{k} of {n} rows of the table are in no source ({where}): they can still be returned.",
+                "{k} of {n} rows of the table are in no source ({where}): they can still be returned." + compared_by,
                 ingest if managed else "Delete what the source no longer has when a document is written again.",
             ),
-            _of_named_sources(comparison, settings),
+            comparison.orphans.where(of_named_sources(comparison, settings)),
             table,
         )
         add(
@@ -273,29 +277,6 @@ def _filter_excludes(comparison: Comparison, snapshot: TableSnapshot, sql: str |
     return [replace(finding, evidence={**finding.evidence, "filter": sql}) for finding in findings]
 
 
-def _not_measured(comparison: Comparison, has_store: bool, max_tokens: int | None) -> list[Finding]:
-    checks: list[str] = []
-    reasons: list[str] = []
-    if not comparison.compared:
-        checks += ["missing_rows", "orphan_rows", "text_drift"]
-        reasons.append("the table has no id column" if has_store else "there is no source store to compare with")
-    if not comparison.tokens_known:
-        checks.append("truncation")
-        reasons.append("no encoder says how much it reads" if max_tokens is None else "no row's tokens were counted")
-    if not checks:
-        return []
-    return [
-        Finding(
-            code="not_measured",
-            severity="info",
-            message=f"Not measured: {', '.join(checks)} ({'; '.join(reasons)}).",
-            remedy="Name the sources (and index.columns.chunk_id), or an encoder, to have them measured.",
-            n_compared=0,
-            evidence={"checks": checks},
-        )
-    ]
-
-
 def _scoped(
     kind: _Kind, flagged: Flagged, compared: dict[str, int], comparison: Comparison, detail: str | None
 ) -> list[Finding]:
@@ -336,17 +317,15 @@ def _told(kind: _Kind, rows: Flagged, n: int, scope: dict[str, Any], detail: str
 
 
 def _together(one: Flagged, other: Flagged, details: tuple[str, str]) -> Flagged:
-    return Flagged(
-        pa.concat_arrays([one.ids, other.ids]),
-        pa.concat_arrays([one.batches, other.batches]),
-        pa.array([details[0]] * len(one) + [details[1]] * len(other), pa.string()),
+    return _joined(
+        replace(one, detail=pa.repeat(pa.scalar(details[0]), len(one))),
+        replace(other, detail=pa.repeat(pa.scalar(details[1]), len(other))),
     )
 
 
-def _of_named_sources(comparison: Comparison, settings: IndexAuditSettings) -> Flagged:
-    """Orphans of sources that the settings name: rows of others are not this audit's to judge."""
-    names = {source.name for source in settings.sources}
-    if "*" in names:
-        return comparison.orphans
-    named = [batch for batch, (source, _) in comparison.cells.items() if source in names]
-    return comparison.orphans.where(pc.is_in(comparison.orphans.batches, value_set=pa.array(named, pa.string())))
+def _joined(one: Flagged, other: Flagged) -> Flagged:
+    return Flagged(
+        pa.concat_arrays([one.ids, other.ids]),
+        pa.concat_arrays([one.batches, other.batches]),
+        pa.concat_arrays([one.detail, other.detail]),
+    )

@@ -1,8 +1,14 @@
-"""Findings about what a table's layout leaves out, and what is not measured for it. Faults of rows are elsewhere."""
+"""Findings about what was not measured, for table, store or layout lack what it needs. Faults of rows are elsewhere."""
 
 from __future__ import annotations
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.findings import Finding
+from audit_pipeline.index.comparison import Comparison
+from audit_pipeline.index.pairing import Paired
 from audit_pipeline.index.snapshot import TableSnapshot
 
 
@@ -10,7 +16,15 @@ def unmeasured_of_layout(snapshot: TableSnapshot) -> list[Finding]:
     """not_measured: a table without text, dates that were not understood, several tables searched as one."""
     findings = []
     if "text" in snapshot.absent:
-        checks = ["self_retrieval", "held_out", "role_mismatch", "vector_drift", "misaligned_vectors", "duplicates"]
+        checks = [
+            "text_drift",
+            "self_retrieval",
+            "held_out",
+            "role_mismatch",
+            "vector_drift",
+            "misaligned_vectors",
+            "duplicates",
+        ]
         findings.append(
             _not_measured(
                 "Not measured: what needs text, for the table holds none.",
@@ -40,6 +54,62 @@ def unmeasured_of_layout(snapshot: TableSnapshot) -> list[Finding]:
             )
         )
     return findings
+
+
+def unmeasured_rows(
+    comparison: Comparison, paired: Paired, max_tokens: int | None, settings: IndexAuditSettings
+) -> list[Finding]:
+    """not_measured: rows against the store, truncation, rows of sources that the settings do not name."""
+    checks: list[str] = []
+    reasons: list[str] = []
+    if not comparison.compared:
+        checks += ["missing_rows", "orphan_rows", "text_drift"]
+        reasons.append(
+            f"no id of the source store stands in the table, and only {paired.shared:,} of {paired.distinct:,} texts do"
+            if paired.by == "nothing"
+            else "there is no source store to compare with"
+        )
+    elif paired.by == "text":
+        checks.append("text_drift")
+        reasons.append(
+            "store and table share no id, so rows were paired by their text: one that was changed beyond white space "
+            "and Unicode form counts as missing and as in no source"
+        )
+    if not comparison.tokens_known:
+        checks.append("truncation")
+        reasons.append("no encoder says how much it reads" if max_tokens is None else "no row's tokens were counted")
+    findings = []
+    if checks:
+        findings.append(
+            _not_measured(
+                f"Not measured: {', '.join(checks)} ({'; '.join(reasons)}).",
+                "Name sources whose ids (or else texts) are those of the table (index.columns.chunk_id, "
+                "sources[].columns), or an encoder, to have them measured.",
+                {"checks": checks},
+            )
+        )
+    judged = of_named_sources(comparison, settings)
+    others = len(comparison.orphans) - (pc.sum(judged).as_py() or 0)
+    if others:
+        findings.append(
+            _not_measured(
+                f"{others:,} rows of the table are in no source and not of a source that the settings name: "
+                "they were not judged.",
+                "Name their sources, or map index.columns.source where the table tells sources apart.",
+                {"checks": ["orphan_rows"], "rows": others},
+            )
+        )
+    return findings
+
+
+def of_named_sources(comparison: Comparison, settings: IndexAuditSettings) -> pa.Array:
+    """(orphans,) bool: those of sources that the settings name. Rows of others are not this audit's to judge."""
+    batches = comparison.orphans.batches
+    names = {source.name for source in settings.sources}
+    if "*" in names:
+        return pa.array([True] * len(batches), pa.bool_())
+    named = [batch for batch, (source, _) in comparison.cells.items() if source in names]
+    return pc.is_in(batches, value_set=pa.array(named, pa.string()))
 
 
 def _not_measured(message: str, remedy: str, evidence: dict) -> Finding:

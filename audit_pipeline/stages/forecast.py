@@ -55,7 +55,7 @@ def forecast(workspace: Workspace, changes: list[BatchChange]) -> Forecast:
         texts, tokens = pending.missing, pending.tokens
         if pending.missing:
             sample = strings.slice(0, CALIBRATION_TEXTS).to_pylist()
-    found = sum(info.rows for info in workspace.scan().batches.values()) if workspace.has_store else None
+    found = sum(info.rows for info in workspace.scan().batches.values()) if workspace.settings.sources else None
     total = workspace.settings.sample.total
     probes = 0 if encoder is None else 3 * (total if found is None else min(total, found))
     minutes = None

@@ -14,6 +14,7 @@ from audit_pipeline.corpus.rejections import rejection_findings
 from audit_pipeline.corpus.text import count_words, sha256_hex
 from audit_pipeline.encoder.sampling import fields_of
 from audit_pipeline.errors import AuditInputError
+from audit_pipeline.index.pairing import Paired, pair_with_store
 from audit_pipeline.index.placeholders import placeholder_rows
 from audit_pipeline.results import StageResult
 from audit_pipeline.stages.texts import with_tokens
@@ -45,16 +46,24 @@ def vector_index(workspace: Workspace) -> StageResult:
             storage_options=settings.storage_options,
         )
     snapshot = open_table(workspace, None)
-    tables = {}
+    tables: dict[str, pa.Table] = {}
     store_rows = None
+    paired = Paired()
     if not settings.managed:
-        tables = population_as_it_stands(workspace, snapshot)
+        tables, paired = population_as_it_stands(workspace, snapshot)
         store_rows = len(tables["population"]) if workspace.settings.sources else None
     # Kept for the stages after this one: reading the vectors again would take as long as reading them once.
     workspace.opened = snapshot
     info = asdict(snapshot.info)
     return StageResult(
-        tables, {"index": info, "versions": snapshot.info.pinned, "built": built, "store_rows": store_rows}
+        tables,
+        {
+            "index": info,
+            "versions": snapshot.info.pinned,
+            "built": built,
+            "store_rows": store_rows,
+            "paired": asdict(paired),
+        },
     )
 
 
@@ -92,25 +101,38 @@ def pinned_snapshot(workspace: Workspace) -> TableSnapshot:
     return workspace.pinned
 
 
-def population_as_it_stands(workspace: Workspace, snapshot: TableSnapshot) -> dict[str, pa.Table]:
-    """What should be findable in a table of others: the source store's rows where there is one, else its own."""
+def population_as_it_stands(workspace: Workspace, snapshot: TableSnapshot) -> tuple[dict[str, pa.Table], Paired]:
+    """What should be findable in a table of others, and how the source store's rows were paired with the table's.
+
+    These are the store's rows where there is one that can be compared with the table, else the table's own.
+    """
+    paired = Paired()
+    rejected = schemas.REJECTED_CHUNKS.empty_table()
+    chunks = None
     if workspace.settings.sources:
         rows = workspace.store.read_all(workspace.progress)
-        chunks, rejected = with_further_fields(rows.chunks, snapshot.rows), rows.rejected
-    else:
+        pairing = pair_with_store(snapshot, rows.chunks, rows.rejected)
+        paired = pairing.paired
+        if paired.by != "nothing":
+            chunks, rejected = with_table_fields(pairing.chunks, snapshot.rows), pairing.rejected
+    if chunks is None:
         real = ~placeholder_rows(snapshot.rows, snapshot.vector_state, snapshot.zeros_meant)
         real_rows = snapshot.rows.filter(pa.array(real))
-        chunks = with_further_fields(as_chunks(real_rows), real_rows)
-        rejected = schemas.REJECTED_CHUNKS.empty_table()
-    return {"population": with_tokens(workspace, chunks), "rejected": rejected}
+        chunks = with_table_fields(as_chunks(real_rows), real_rows)
+    return {"population": with_tokens(workspace, chunks), "rejected": rejected}, paired
 
 
-def with_further_fields(chunks: pa.Table, rows: pa.Table) -> pa.Table:
-    """The chunks with the further fields that the table's rows of these ids hold, which the embedded text may name."""
+def with_table_fields(chunks: pa.Table, rows: pa.Table) -> pa.Table:
+    """The chunks with what only the table knows of these ids: further fields, and headings and documents where the
+    store has none at all. The embedded text may name them.
+    """
     place = pc.index_in(chunks["chunk_id"], value_set=rows["chunk_id"].combine_chunks())
     for name in rows.column_names:
         if name not in chunks.column_names:
             chunks = chunks.append_column(name, rows[name].take(place))
+        elif name in ("doc_id", "heading", "position") and chunks[name].null_count == len(chunks):
+            column = chunks.schema.get_field_index(name)
+            chunks = chunks.set_column(column, chunks.schema.field(name), rows[name].take(place))
     return chunks
 
 
@@ -145,6 +167,7 @@ def corpus_integrity(workspace: Workspace) -> StageResult:
         encoder.max_tokens if encoder else None,
         settings,
         lengths=None if workspace.has_store else population.select(["chunk_id", "batch", "n_tokens"]),
+        paired=Paired(**workspace.paired),
     )
     result.summary["self_checks"] = self_checks
     if not workspace.has_store:

@@ -69,8 +69,18 @@ class Workspace:
 
     @property
     def has_store(self) -> bool:
-        """Whether it is known, from sources, what should be in the index."""
-        return bool(self.settings.sources)
+        """Whether it is known what should be in the index: from sources that can be compared with the table.
+
+        Of a table of others that is known once ``vector_index`` has read it.
+        """
+        if not self.settings.sources or self.settings.index.managed:
+            return bool(self.settings.sources)
+        return self.paired["by"] != "nothing"
+
+    @property
+    def paired(self) -> dict[str, Any]:
+        """How rows of the source store were paired with the table's: ``by`` chunk_id, text or nothing."""
+        return self.summary("vector_index")["paired"]
 
     @property
     def index_uri(self) -> str:

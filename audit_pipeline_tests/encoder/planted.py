@@ -64,10 +64,10 @@ def encodings(encoder: Encoder, store: VectorStore, texts: list[str], prompt: st
     return store.get_or_encode(encoder, prompt, texts).vectors.copy()
 
 
-def static_model(encoder: Encoder, folder: Path) -> str:
+def static_model(encoder: Encoder, folder: Path, *, normalised: bool = False) -> str:
     """A second model with 384 dimensions: the mean of the first one's word embeddings; fast."""
     from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+    from sentence_transformers.sentence_transformer.modules import Normalize, StaticEmbedding
     from tokenizers import Tokenizer
 
     inner = SentenceTransformer(str(encoder.files.folder))
@@ -75,7 +75,8 @@ def static_model(encoder: Encoder, folder: Path) -> str:
     tokenizer.no_truncation()
     tokenizer.no_padding()
     weights = inner[0].model.embeddings.word_embeddings.weight.detach().clone()
-    SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_weights=weights)]).save(
+    after = [Normalize()] if normalised else []
+    SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_weights=weights), *after]).save(
         str(folder), create_model_card=False
     )
     return str(folder)

@@ -1,0 +1,170 @@
+"""Which row of a table is which row of the source store: by id, else by text. What differs is compared elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from audit_pipeline.corpus.batches import parse_batch_key
+from audit_pipeline.corpus.text import count_words, sha256_hex
+from audit_pipeline.index.placeholders import blank_texts, placeholder_rows
+from audit_pipeline.index.snapshot import TableSnapshot
+from audit_pipeline.schemas import CHUNKS
+
+PairedBy = Literal["chunk_id", "text", "nothing"]
+
+STORE_ID = "store_id"
+"""Further field of chunks paired by text: the id that the store has for them."""
+
+LEAST_SHARED = 0.5
+"""Share of the distinct texts of the smaller side that must stand on the other, where no id does: under it the texts
+are stored in another form than in the store, and every row would seem lost."""
+
+_REPEATED_IDS = ("id_collision", "duplicate_row")
+_WHITE_SPACE = r"[\s\p{Z}]+"
+
+
+@dataclass(frozen=True)
+class Paired:
+    """What rows were paired by. Where ids did not do, ``shared`` of the ``distinct`` texts of the smaller side stand
+    on both sides.
+    """
+
+    by: PairedBy = "chunk_id"
+    shared: int = 0
+    distinct: int = 0
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """The store's rows under the ids of the table's.
+
+    ``chunks`` (schemas.CHUNKS, by text also ``store_id``) have the id of the table's row where they are paired by
+    text, their own where there is none; ``rejected`` is what is left of the rejected rows.
+    """
+
+    paired: Paired
+    chunks: pa.Table
+    rejected: pa.Table
+
+
+def pair_with_store(snapshot: TableSnapshot, chunks: pa.Table, rejected: pa.Table) -> Pairing:
+    """Pair by id where any id of the store stands in the table; by text where none does but most texts do.
+
+    Many writers give every row a new id at each ingest, or none. Texts are equal byte for byte, or but for white space
+    and Unicode form; the k-th row of a text is the k-th of it on the other side, those of one source, date and document
+    first. Rows that the store rejected for a repeated id count by text like all others. Where neither ids nor texts
+    are shared, the two sides are paired by nothing: they cannot be compared. Growth: O(n log n) in the rows.
+    """
+    ids, has_ids = snapshot.chunk_ids, "chunk_id" not in snapshot.absent
+    if has_ids and (
+        not len(ids) or not len(chunks) or pc.any(pc.is_in(ids, value_set=_one(chunks["chunk_id"]))).as_py()
+    ):
+        return Pairing(Paired(), chunks, rejected)
+    stand_in = placeholder_rows(snapshot.rows, snapshot.vector_state, snapshot.zeros_meant)
+    real = ~stand_in & ~blank_texts(snapshot.rows).to_numpy(zero_copy_only=False)
+    rows = snapshot.rows.filter(pa.array(real))
+    revived = _revived(rejected)
+    candidates = pa.concat_tables([chunks.select(CHUNKS.names), revived.select(CHUNKS.names)])
+    folded_rows, folded_store = _folded(rows["text"]), _folded(candidates["text"])
+    sides = pc.unique(folded_rows), pc.unique(folded_store)
+    smaller, larger = sorted(sides, key=len)
+    shared = int(pc.sum(pc.is_in(smaller, value_set=larger)).as_py() or 0)
+    if len(smaller) and shared < LEAST_SHARED * len(smaller):
+        return Pairing(Paired("nothing", shared, len(smaller)), chunks, rejected)
+    place = _places(candidates, rows, folded_store, folded_rows, snapshot.absent)
+    kept = np.ones(len(candidates), dtype=bool)
+    kept[len(chunks) :] = place[len(chunks) :] >= 0
+    own = _one(candidates["chunk_id"])
+    paired = _one(rows["chunk_id"]).take(pa.array(place, mask=place < 0))
+    column = candidates.schema.get_field_index("chunk_id")
+    found = candidates.set_column(column, CHUNKS.field("chunk_id"), pc.coalesce(paired, own))
+    found = found.append_column(STORE_ID, own).filter(pa.array(kept))
+    taken = np.zeros(len(rejected), dtype=bool)
+    taken[_one(revived["ordinal"]).to_numpy()[kept[len(chunks) :]]] = True
+    left = rejected.filter(pa.array(~taken))
+    return Pairing(Paired("text", shared, len(smaller)), found.sort_by("chunk_id"), left)
+
+
+def _share_an_id(table: pa.Array, store: pa.Array) -> bool:
+    """True as well where one side is empty: then ids say all there is to say."""
+    return not len(table) or not len(store) or bool(pc.any(pc.is_in(table, value_set=store)).as_py())
+
+
+def _revived(rejected: pa.Table) -> pa.Table:
+    """Rows rejected for their id alone, as chunks with their ``ordinal`` among the rejected."""
+    reasons = pa.array(_REPEATED_IDS)
+    usable = pc.and_(pc.is_in(rejected["reason"], value_set=reasons), pc.is_valid(rejected["batch"]))
+    usable = _one(pc.and_(usable, pc.is_valid(rejected["text"])))
+    ordinals = np.flatnonzero(usable.to_numpy(zero_copy_only=False))
+    rows = rejected.take(pa.array(ordinals, pa.int64()))
+    texts = _one(rows["text"])
+    days = [parse_batch_key(batch)[0] for batch in rows["batch"].to_pylist()]
+    known = {
+        "chunk_id": rows["chunk_id"],
+        "source": rows["source"],
+        "ingestion_date": pa.array(days, pa.date32()),
+        "batch": rows["batch"],
+        "text": texts,
+        "text_sha256": sha256_hex(texts),
+        "n_words": count_words(texts),
+    }
+    columns = [known.get(field.name, pa.nulls(len(rows), field.type)) for field in CHUNKS]
+    return pa.table(columns, schema=CHUNKS).append_column("ordinal", pa.array(ordinals, pa.int64()))
+
+
+def _places(
+    store: pa.Table, rows: pa.Table, folded_store: pa.Array, folded_rows: pa.Array, absent: tuple[str, ...]
+) -> np.ndarray:
+    """(len(store),) int64: the table's row of each row of the store, -1 where there is none; each is taken once."""
+    fields = [name for name in ("source", "ingestion_date", "doc_id") if name not in absent]
+    keys = [
+        (_keys(store, ["text_sha256", *fields]), _keys(rows, ["text_sha256", *fields])),
+        (_one(store["text_sha256"]), _one(rows["text_sha256"])),
+        (folded_store, folded_rows),
+    ]
+    place = np.full(len(store), -1, dtype=np.int64)
+    for of_store, of_rows in keys:
+        open_store = np.flatnonzero(place < 0)
+        free = np.setdiff1d(np.arange(len(rows)), place, assume_unique=False)
+        found = _matched(of_store.take(pa.array(open_store)), of_rows.take(pa.array(free)))
+        place[open_store[found >= 0]] = free[found[found >= 0]]
+    return place
+
+
+def _matched(left: pa.Array, right: pa.Array) -> np.ndarray:
+    """(len(left),) int64: where the k-th row of a value on the left finds the k-th of it on the right, else -1."""
+    codes = pa.concat_arrays([left, right]).dictionary_encode().indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    ordinals = [_occurrences(codes[: len(left)]), _occurrences(codes[len(left) :])]
+    width = max((int(part.max(initial=0)) for part in ordinals), default=0) + 1
+    keys = [codes[: len(left)] * width + ordinals[0], codes[len(left) :] * width + ordinals[1]]
+    found = pc.index_in(pa.array(keys[0]), value_set=pa.array(keys[1]))
+    return found.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def _occurrences(codes: np.ndarray) -> np.ndarray:
+    """(n,) int64: how many rows of the same code stand before each row."""
+    order = np.argsort(codes, kind="stable")
+    ordered = codes[order]
+    counts = np.empty(len(codes), dtype=np.int64)
+    counts[order] = np.arange(len(codes)) - np.searchsorted(ordered, ordered, side="left")
+    return counts
+
+
+def _keys(rows: pa.Table, names: list[str]) -> pa.Array:
+    parts = [_one(rows[name]).cast(pa.string()).fill_null("\0") for name in names]
+    return pc.binary_join_element_wise(*parts, "\x1f")
+
+
+def _folded(texts: pa.ChunkedArray) -> pa.Array:
+    """Texts in NFC with single spaces: what splitters and loaders change without a loss."""
+    spaced = pc.replace_substring_regex(pc.utf8_normalize(_one(texts), form="NFC"), _WHITE_SPACE, " ")
+    return pc.utf8_trim_whitespace(spaced)
+
+
+def _one(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

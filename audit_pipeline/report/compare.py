@@ -73,7 +73,7 @@ class SavedReport:
     def table(self, run: str) -> pd.DataFrame:
         path = self.folder / "tables" / f"{RUNS[run]}.parquet"
         if not path.exists():
-            raise AuditInputError(f"{path}: this table of the report is missing: copy the whole folder of the report")
+            raise AuditInputError(f"{path}: this table of the report is missing: use the whole folder of a report")
         return read_table(path).to_pandas()
 
 

@@ -8,6 +8,7 @@ from audit_pipeline import cli
 from audit_pipeline.corpus.batches import parse_batch_key
 from audit_pipeline.orchestration.home import locked, prepare_home
 from audit_pipeline.orchestration.project import configured_indexes
+from audit_pipeline.report.compare import open_report
 from audit_pipeline.report.loading import LoadedReport, load
 from audit_pipeline.settings_file import load_settings
 from audit_pipeline.stages.index import vector_index
@@ -158,5 +159,26 @@ CASES = [
         "a corpus-wide asset before its inputs",
         lambda world: workspace(world.folder).summary("role_fingerprint"),
         "small: stage 'role_fingerprint' has no result yet: materialise it first",
+    ),
+    Case(
+        "a folder without a report",
+        lambda world: open_report(world.folder),
+        "FOLDER: there is no audit.json: name the folder of a report, such as .audit/reports/NAME",
+    ),
+    Case(
+        "an audit.json that is cut",
+        lambda world: open_report(world.write("audit.json", "{")),
+        "FOLDER/audit.json: not valid JSON (…): run the audit again",
+    ),
+    Case(
+        "an audit.json of something else",
+        lambda world: open_report(world.write("audit.json", "{}")),
+        "FOLDER/audit.json: this is no audit of audit_pipeline: name the folder of a report",
+    ),
+    Case(
+        "a report without its tables",
+        lambda world: open_report(world.write("audit.json", '{"self_retrieval": {}}')).table("self"),
+        "FOLDER/tables/self_retrieval.parquet: this table of the report is missing: "
+        "use the whole folder of a report",
     ),
 ]

@@ -15,7 +15,6 @@ from typer.testing import CliRunner
 
 from audit_pipeline import schemas
 from audit_pipeline.cli import app
-from audit_pipeline.errors import AuditInputError
 from audit_pipeline.proportions import mcnemar, paired_difference
 from audit_pipeline.report.compare import compare, open_report
 from audit_pipeline.report.compare_text import comparison_text
@@ -162,17 +161,3 @@ def test_the_command_prints_the_comparison(audited: SmallAudit, tmp_path: Path) 
     assert "No self probe is the same in both" in printed.output.replace("\n  ", " ")
     as_json = CliRunner().invoke(app, ["compare", str(before), str(before), "--json"])
     assert json.loads(as_json.output)["paired"]["self"] == {"by": "id", "n": 60, "only_a": 0, "only_b": 0, "changed": 0}
-
-
-def test_a_folder_that_holds_no_report_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(AuditInputError, match=r"there is no audit.json: name the folder of a report"):
-        open_report(tmp_path)
-    (tmp_path / "audit.json").write_text("{}", encoding="utf-8")
-    with pytest.raises(AuditInputError, match="this is no audit of audit_pipeline"):
-        open_report(tmp_path)
-    (tmp_path / "audit.json").write_text("{", encoding="utf-8")
-    with pytest.raises(AuditInputError, match="not valid JSON"):
-        open_report(tmp_path)
-    (tmp_path / "audit.json").write_text('{"self_retrieval": {}}', encoding="utf-8")
-    with pytest.raises(AuditInputError, match="copy the whole folder of the report"):
-        open_report(tmp_path).table("self")

@@ -130,6 +130,12 @@ QUERY_SIDE = (
     "For real queries, most likely: they are not encoded as the settings say, and so not as the figures assume.",
 )
 
+OTHER_ROWS = (
+    "unsure",
+    "The index finds its own documents, but production does not get the closest rows",
+    "Not as declared: but what the application gets back is not what that search should find. The finding says why.",
+)
+
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 
 
@@ -141,6 +147,9 @@ def verdict_words(audit: Mapping[str, Any]) -> tuple[str, str, str]:
     errors = {finding["code"] for finding in audit["findings"] if finding["severity"] == "error"}
     if errors == {"query_side_mismatch"} and (reading == "not_measured" or _documents_are_found(audit)):
         return QUERY_SIDE
+    other_rows = any(finding["evidence"].get("measure") == "observed_recall" for finding in audit["findings"])
+    if other_rows and not errors and reading in ("healthy", "not_measured"):
+        return OTHER_ROWS
     return (*READINGS[reading], ANSWERS[reading])
 
 

@@ -14,7 +14,7 @@ from audit_pipeline.encoder.roles import NONE, PASSAGE, QUERY
 from audit_pipeline.findings import Finding
 from audit_pipeline.proportions import Proportion
 from audit_pipeline.retrieval.returned_rows import DECLARED_SEARCH, METRICS, NEAR, NEAR_TIMES, WITHOUT_FILTER
-from audit_pipeline.retrieval.verdict_text import shown
+from audit_pipeline.retrieval.verdict_text import mean_shown
 
 OTHER_DIMENSION = "other_dimension"
 """A query vector of another length than the table's: no encoder of this table made it."""
@@ -111,8 +111,8 @@ def _low_recall(section: dict[str, Any], table: pa.Table, settings: IndexAuditSe
         Finding(
             "ann_recall_low",
             "warning",
-            f"Of the rows that the application got back, {shown(figure)} are among the closest to the vector it sent "
-            f"(as many as were returned), under the {limit:.0%} asked for: {why}.",
+            f"Of the rows that the application got back, {mean_shown(figure)} are among the as many that are closest "
+            f"to the vector it sent, under the {limit:.0%} asked for: {why}.",
             remedy,
             n_compared=figure.n,
             share=1 - figure.value,
@@ -134,9 +134,10 @@ def explanation(returned: dict[str, Any], limit: float, settings: IndexAuditSett
     tried = {name: Proportion(**figure) for name, figure in returned["explanations"].items()}
     explains = [name for name, figure in tried.items() if figure.value is not None and figure.value >= limit]
     declared = settings.index.metric
+    agree = {name: f"{tried[name].value:.1%}" for name in explains}
     metrics = [name for name in METRICS if name in explains]
     if metrics:
-        agreed = " and ".join(f"{name} ({shown(tried[name])})" for name in metrics)
+        agreed = " and ".join(f"{name} ({agree[name]})" for name in metrics)
         return (
             f"they agree under {agreed}, not under the declared {declared}",
             f"Search with {declared} where the application searches, or write index.metric: {metrics[0]} and audit "
@@ -144,13 +145,12 @@ def explanation(returned: dict[str, Any], limit: float, settings: IndexAuditSett
         )
     if WITHOUT_FILTER in explains:
         return (
-            f"they agree once the filter is lifted ({shown(tried[WITHOUT_FILTER])}): the application does not send it",
+            f"they agree once the filter is lifted ({agree[WITHOUT_FILTER]}): the application does not send it",
             "Send the filter, or take index.filter out of the settings and audit again.",
         )
     if DECLARED_SEARCH in explains:
         return (
-            f"the search as declared returns the same rows ({shown(tried[DECLARED_SEARCH])}): the ANN index loses the "
-            "others",
+            f"the search as declared returns the same rows ({agree[DECLARED_SEARCH]}): the ANN index loses the others",
             "Raise nprobes, ef or refine_factor, or build the index with less compression.",
         )
     left_out = returned["sources_left_out"]
@@ -164,7 +164,7 @@ def explanation(returned: dict[str, Any], limit: float, settings: IndexAuditSett
         )
     if NEAR in explains:
         return (
-            f"they are near ({shown(tried[NEAR])} among the {NEAR_TIMES} times as many closest) but chosen and ordered "
+            f"they are near ({agree[NEAR]} among the {NEAR_TIMES} times as many closest) but chosen and ordered "
             "by something else: hybrid search, fusion or a reranker",
             "If a reranker or a fusion is meant, log the ids that the vector search returned instead.",
         )

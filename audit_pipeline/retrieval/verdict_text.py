@@ -93,6 +93,14 @@ def shown(figure: Proportion) -> str:
     return f"{figure.value:.1%} ({figure.low:.1%} to {figure.high:.1%}, n {figure.n:,})"
 
 
+def mean_shown(figure: Proportion) -> str:
+    """A mean over n queries with its interval: 25.9% (21.6% to 30.3%, n 32)."""
+    if figure.value is None:
+        return "not measured"
+    interval = "" if figure.low == figure.high else f"{figure.low:.1%} to {figure.high:.1%}, "
+    return f"{figure.value:.1%} ({interval}n {figure.n:,})"
+
+
 def _figures(verdict: Verdict) -> str:
     figures = verdict.figures
     named = (
@@ -148,6 +156,7 @@ def _observed(observed: Mapping[str, Any] | None, findings: Sequence[Finding]) -
         return ""
     side, returned = observed["query_side"], observed["returned"]
     mismatches = [finding.message for finding in findings if finding.code == "query_side_mismatch"]
+    other_rows = [finding.message for finding in findings if finding.evidence.get("measure") == "observed_recall"]
     sent, got = Proportion(**observed["as_configured"]), Proportion(**observed["observed_recall"])
     parts = list(mismatches)
     if not side["n"]:
@@ -157,7 +166,8 @@ def _observed(observed: Mapping[str, Any] | None, findings: Sequence[Finding]) -
     if not returned["n"]:
         parts.append(_sentence(f"what the application gets back was not measured: {returned['reason']}"))
     else:
-        parts.append(f"What it got back agrees with an exact search by its own vectors in {shown(got)} of the rows.")
+        agrees = f"Of the rows it got back, {mean_shown(got)} are the closest to the vectors it sent."
+        parts += other_rows or [agrees]
     return " ".join(parts)
 
 

@@ -159,15 +159,17 @@ def test_without_a_log_the_reading_and_the_report_name_the_path_that_was_not_see
 
 
 def test_answers_of_another_metric_are_explained_by_it(
-    audit: Audit, questions: list[str], sent: np.ndarray, passages: np.ndarray
+    audit: Audit, questions: list[str], sent: np.ndarray, passages: np.ndarray, tmp_path: Path
 ) -> None:
     long = passages * np.linspace(1, 4, ROWS)[:, None].astype(np.float32)  # lengths that cosine does not see
     by_l2 = np.argsort(((sent[:, None, :] - long[None, :, :]) ** 2).sum(axis=2), axis=1, kind="stable")
     found = audit(log_of(questions, sent, [IDS[order[:10]].tolist() for order in by_l2]), vectors=long)
     (finding,) = findings(found, "ann_recall_low")
-    assert "they agree under l2 (100.0%" in finding["message"]
+    assert "they agree under l2 (100.0%)" in finding["message"]
     assert "not under the declared cosine" in finding["message"]
     assert found["observed"]["returned"]["explanations"]["l2"]["value"] == 1
+    assert finding["message"] in found["verdict"]["text"]
+    assert "production does not get the closest rows" in terminal_summary(found, tmp_path)
     assert findings(found, "query_side_mismatch") == []
 
 

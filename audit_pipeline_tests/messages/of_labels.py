@@ -146,7 +146,7 @@ CASES = [
     Case(
         "a log that is no Parquet",
         log("bears in caves", "log.parquet"),
-        "labels.observed: FOLDER/log.parquet cannot be read (…Parquet magic bytes not found…): "
+        "labels.observed: FOLDER/log.parquet cannot be read (Parquet magic bytes not found…): "
         "check the path and the file",
     ),
     Case(

@@ -61,7 +61,8 @@ def _read_csv(entry: SourceSettings, file: SourceFile, where: Where, seen: Seen)
         return
     delimiter = "\t" if ".tsv" in file.path.lower() else ","
     parse = csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
-    read = csv.ReadOptions(block_size=_CSV_BLOCK_BYTES)
+    # Read by one thread, Arrow names the row that it cannot read.
+    read = csv.ReadOptions(block_size=_CSV_BLOCK_BYTES, use_threads=False)
     with file.open_stream() as stream:
         names = csv.open_csv(stream, parse_options=parse, read_options=read).schema.names
     schema = pa.schema([pa.field(name, pa.string()) for name in names])

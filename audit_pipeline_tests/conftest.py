@@ -9,6 +9,8 @@ import pytest
 
 from audit_pipeline.config import EncoderSettings
 from audit_pipeline.encoder.models import Encoder, load_encoder
+from audit_pipeline.orchestration import workspaces
+from audit_pipeline_tests.command import Command, runner
 from audit_pipeline_tests.encoder.planted import static_model
 from audit_pipeline_tests.small_audit import SmallAudit, audited_once
 
@@ -52,3 +54,10 @@ def changeable(audited: SmallAudit) -> Iterator[SmallAudit]:
     yield audited
     shutil.rmtree(audited.folder)
     shutil.copytree(audited.folder.with_name("kept"), audited.folder)
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Command]:
+    """The entry point as a function of its arguments."""
+    yield runner(monkeypatch, capsys)
+    workspaces._WORKSPACES.clear()

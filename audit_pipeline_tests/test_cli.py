@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import dagster as dg
@@ -16,13 +12,11 @@ import lancedb
 import numpy as np
 import pyarrow as pa
 import pytest
-from filelock import FileLock
 
-from audit_pipeline import cli
 from audit_pipeline.encoder.models import Encoder
 from audit_pipeline.errors import SelfCheckError
-from audit_pipeline.orchestration import workspaces
 from audit_pipeline.stages import duplicates
+from audit_pipeline_tests.command import Command, Printed
 from audit_pipeline_tests.small_audit import CELLS, NAME, ROWS, SmallAudit, cli_command, cli_environment, rows_of_corpus
 
 STANDS = """\
@@ -38,39 +32,6 @@ STORE = """\
     - {name: Alpha, uri: alpha.jsonl, format: jsonl}
     - {name: beta, uri: beta.jsonl, format: jsonl}
 """
-
-
-@dataclass(frozen=True)
-class Printed:
-    """What a command left behind."""
-
-    code: int
-    out: str
-    err: str
-
-
-Command = Callable[..., Printed]
-
-
-@pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Command]:
-    """Runs the entry point in this process, as a process of its own would find the world."""
-    logger = logging.getLogger("audit_pipeline")
-    before = (list(logger.handlers), logger.level, logger.propagate)
-    monkeypatch.setenv("DAGSTER_HOME", "")  # the command sets it; this puts it back afterwards
-
-    def run(*arguments: str) -> Printed:
-        workspaces._WORKSPACES.clear()
-        monkeypatch.setattr(sys, "argv", ["audit-pipeline", *arguments])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as left:
-            cli.main()
-        printed = capsys.readouterr()
-        logger.handlers[:], logger.level, logger.propagate = list(before[0]), before[1], before[2]
-        return Printed(int(left.value.code or 0), printed.out, printed.err)
-
-    yield run
-    workspaces._WORKSPACES.clear()
 
 
 def bytes_of(folder: Path) -> dict[str, str]:
@@ -169,12 +130,6 @@ def test_a_dry_run_of_a_new_index_leaves_no_report_and_no_vectors(audited: Small
     assert bytes_of(fresh / "vectors") == {}
 
 
-def test_a_second_command_in_the_same_state_folder_is_refused(audited: SmallAudit, command: Command) -> None:
-    with FileLock(audited.state / "run.lock"):
-        printed = command("run", "--config", str(audited.config), "--state", str(audited.state))
-    assert_one_sentence(printed, str(audited.state), "another audit-pipeline command", "--state")
-
-
 def test_a_missing_source_file_exits_2_and_the_last_report_stays(changeable: SmallAudit, command: Command) -> None:
     before = bytes_of(changeable.report)
     (changeable.folder / "corpus" / "beta.jsonl").unlink()
@@ -233,21 +188,6 @@ def test_bad_settings_exit_2_with_exactly_one_line(tmp_path: Path) -> None:
         Printed(finished.returncode, finished.stdout, finished.stderr), str(config), "encodr", "did you mean 'encoder'?"
     )
     assert not (tmp_path / "state").exists()
-
-
-def test_a_settings_file_that_does_not_exist_exits_2(tmp_path: Path, command: Command) -> None:
-    printed = command("run", "--config", str(tmp_path / "absent.yaml"), "--state", str(tmp_path / "state"))
-    assert_one_sentence(printed, str(tmp_path / "absent.yaml"), "check --config")
-
-
-def test_a_state_folder_that_cannot_be_made_exits_2(audited: SmallAudit, tmp_path: Path, command: Command) -> None:
-    (tmp_path / "file").write_text("in the way")
-    printed = command("run", "--config", str(audited.config), "--state", str(tmp_path / "file" / "state"))
-    assert_one_sentence(printed, str(tmp_path / "file" / "state"), "choose another with --state")
-
-
-def test_an_unknown_option_exits_2(command: Command) -> None:
-    assert command("run", "--confg", "x").code == 2
 
 
 def test_without_state_the_folder_is_dagster_home(
@@ -337,16 +277,6 @@ def test_an_index_whose_vectors_are_out_of_step_in_one_source_exits_1_and_names_
     assert by_source["Alpha"] >= 29 / 30
     assert by_source["beta"] <= 1 / 31
     assert audit["verdict"]["reading"] == "vectors_or_index"
-
-
-def test_a_table_that_does_not_exist_exits_2_and_lists_those_there_are(foreign: Path, command: Command) -> None:
-    printed = command("run", "--config", written(foreign, table="dcs"), "--state", str(foreign / "state"))
-    assert printed.code == 2
-    assert printed.out == ""
-    last = printed.err.splitlines()[-1]
-    assert "dcs" in last
-    assert "docs" in last
-    assert not (foreign / "state" / "reports").exists()
 
 
 def test_an_index_that_does_not_exist_exits_2_and_makes_no_folder_there(foreign: Path, command: Command) -> None:

@@ -26,6 +26,18 @@ JUDGEMENTS = pa.schema(
     ]
 )
 
+INVALID = {
+    "bad_score": "the score is no number",
+    "contained_nowhere": "no chunk contains the passage",
+    "empty_query": "the query is empty",
+    "no_relevant_chunk": "the query is left without a relevant chunk",
+    "repeated_query": "the query's id stands there already",
+    "unknown_chunk": "the chunk is not in the corpus",
+    "unknown_document": "the document is not in the corpus",
+    "unknown_query": "the query of the judgement is not in labels.queries",
+}
+"""Why a query or a judgement is left out and counted, and how that is told."""
+
 
 @dataclass(frozen=True)
 class LabelledQueries:
@@ -44,8 +56,7 @@ def read_labelled_queries(queries: Path, qrels: Path | None, chunks: pa.Table) -
 
     ``chunks`` are the corpus (chunk_id, doc_id, text). In the single file chunk_id and doc_id may be lists, and a
     query may have an ``_id``; without one it is its line number. A judgement that points at no chunk is counted in
-    ``invalid`` (unknown_chunk, unknown_document, contained_nowhere, unknown_query, bad_score, empty_query,
-    repeated_query) and not used; a query left without a relevant chunk is dropped (no_relevant_chunk). Raises
+    ``invalid`` by a reason of ``INVALID`` and not used; a query left without a relevant chunk is dropped. Raises
     AuditInputError for files that cannot be read.
     """
     return _from_beir(queries, qrels, chunks) if qrels is not None else _from_jsonl(queries, chunks)

@@ -1,9 +1,4 @@
-"""Which rows of the source store become chunks and which are rejected, and why. Reading them is in readers.py.
-
-Reason codes: ``missing_id``, ``missing_text``, ``empty_text`` (white space only), ``duplicate_row`` (the same id with
-the same content again in one batch: kept once), ``id_collision`` (an id that another row holds), ``date_out_of_range``
-(after today), ``before_start_date``, ``bad_date``, ``invalid_utf8``, ``unparsable_module`` (docstrings only).
-"""
+"""Which rows of the source store become chunks and which are rejected, and why. Reading them is in readers.py."""
 
 from __future__ import annotations
 
@@ -20,6 +15,22 @@ from audit_pipeline.schemas import CHUNKS, REJECTED_CHUNKS
 
 # White space to Unicode, the zero-width space and the byte order mark: nothing a reader or an encoder sees.
 _BLANK = r"^[\s\p{Z}\x{0085}\x{200B}\x{FEFF}]*$"
+
+REASONS = frozenset(
+    {
+        "bad_date",
+        "before_start_date",
+        "date_out_of_range",  # after today
+        "duplicate_row",  # the same id with the same content again in one batch: kept once
+        "empty_text",  # white space only
+        "id_collision",  # an id that another row holds
+        "invalid_utf8",
+        "missing_id",
+        "missing_text",
+        "unparsable_module",  # docstrings only
+    }
+)
+"""Codes of why a row is rejected; each rejected row says in its detail what was found."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +69,11 @@ def validate(raw: pa.Table, *, grain: Grain, today: dt.date, start_date: dt.date
     kept = kept.append_column("n_words", count_words(kept["text"]))
     kept = kept.append_column("n_tokens", pa.nulls(len(kept), pa.int32()))
     order = [("batch", "ascending"), ("origin", "ascending"), ("row", "ascending")]
-    return Validated(kept.select(CHUNKS.names).cast(CHUNKS), pa.concat_tables(rejected).sort_by(order))
+    lost = pa.concat_tables(rejected).sort_by(order)
+    unknown = set(pc.unique(lost["reason"]).to_pylist()) - REASONS
+    if unknown:
+        raise ValueError(f"rows rejected for what is no reason: {sorted(unknown)}")
+    return Validated(kept.select(CHUNKS.names).cast(CHUNKS), lost)
 
 
 def _row_reasons(raw: pa.Table, out_of_range: pa.Array, today: dt.date, start_date: dt.date | None) -> pa.StructArray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from audit_pipeline.duplicates.labelled_pairs import INVALID
 from audit_pipeline.duplicates.minhash_pairs import HotBucket
 from audit_pipeline.duplicates.minhash_recall import RecallPoint
 from audit_pipeline.duplicates.pair_table import Pairs
@@ -118,12 +119,12 @@ def labels_invalid(invalid: dict[str, int], total: int) -> list[Finding]:
     count = sum(invalid.values())
     if not count:
         return []
-    reasons = ", ".join(f"{name} {number}" for name, number in sorted(invalid.items()))
+    reasons = "; ".join(f"{INVALID[name]}: {number:,}" for name, number in sorted(invalid.items()))
     return [
         Finding(
             code="labels_invalid",
             severity="warning",
-            message=f"{count} of {total} labelled pairs were not used: {reasons}.",
+            message=f"{count} of {total} labelled pairs were not used ({reasons}).",
             remedy="Correct or remove these rows of labels.pairs; judge changed texts again.",
             n_compared=total,
             share=count / total,

@@ -18,6 +18,17 @@ OPTIONAL = ("text_sha256_a", "text_sha256_b", "labeller", "band")
 CORPUS, CONSTRUCTED = "corpus", "constructed"
 _TRUE, _FALSE = {"true", "1", "1.0", "yes"}, {"false", "0", "0.0", "no"}
 
+INVALID = {
+    "bad_value": "'duplicate' is neither true nor false, or 'origin' neither corpus nor constructed",
+    "contradictory": "the pair is labelled both ways",
+    "no_cosine": "a vector cannot be used, or the two are of different roles",
+    "same_id": "both ids are the same",
+    "text_changed": "a text has changed since it was labelled",
+    "unknown_id": "a chunk is not in the corpus",
+    "window": "the two overlap in one document",
+}
+"""Why a labelled pair is left out and counted, and how that is told."""
+
 
 @dataclass(frozen=True)
 class LabelledPairs:
@@ -69,9 +80,9 @@ def read_labelled_pairs(path: Path) -> pa.Table:
 def validate_labelled_pairs(labels: pa.Table, nodes: Nodes) -> LabelledPairs:
     """Usable pairs of a labels table (read_labelled_pairs).
 
-    Left out and counted: unknown_id, same_id, bad_value (duplicate or origin), text_changed (a recorded hash is no
-    longer that of the text), no_cosine (no usable vector, or two roles), contradictory (one pair in both classes: all
-    its rows). The same judgement twice counts once.
+    The others are left out and counted by the first reason of ``INVALID`` that holds: text_changed where a recorded
+    hash is no longer that of the text, contradictory for all rows of one pair in both classes. Windows are found by
+    the sweep. The same judgement twice counts once.
     """
     duplicate = _booleans(labels["duplicate"])
     origin = np.array([(value or "").strip().lower() for value in labels["origin"].to_pylist()], dtype=object)

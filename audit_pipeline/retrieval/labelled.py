@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from audit_pipeline import schemas
 from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.corpus.bands import length_band
+from audit_pipeline.corpus.labelled_queries import INVALID
 from audit_pipeline.corpus.text import count_words, normalise, words
 from audit_pipeline.findings import Finding
 from audit_pipeline.index.exact import TIE_TOLERANCE, ExactSearch
@@ -277,7 +278,7 @@ def label_findings(labels: Labels, n: int) -> list[Finding]:
     if not invalid:
         return []
     total = sum(invalid.values())
-    counts = ", ".join(f"{count:,} {reason}" for reason, count in invalid.items())
+    counts = "; ".join(f"{INVALID[reason]}: {count:,}" for reason, count in invalid.items())
     used = labels.qrels.num_rows
     return [
         Finding(

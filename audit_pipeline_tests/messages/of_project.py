@@ -178,7 +178,6 @@ CASES = [
     Case(
         "a report without its tables",
         lambda world: open_report(world.write("audit.json", '{"self_retrieval": {}}')).table("self"),
-        "FOLDER/tables/self_retrieval.parquet: this table of the report is missing: "
-        "use the whole folder of a report",
+        "FOLDER/tables/self_retrieval.parquet: this table of the report is missing: use the whole folder of a report",
     ),
 ]

@@ -15,10 +15,12 @@ from audit_pipeline.config import EncoderSettings
 from audit_pipeline.corpus.batches import display_source, parse_batch_key
 from audit_pipeline.encoder.calibration import Calibration
 from audit_pipeline.encoder.fidelity import (
+    CUT,
     FAITHFUL,
     NOT_IDENTIFIABLE,
     ROLE_MISMATCH,
     TEXT_DRIFT,
+    UNCUT,
     Explanation,
     RowStates,
     Sample,
@@ -27,6 +29,9 @@ from audit_pipeline.encoder.roles import PASSAGE
 
 ADOPTED_SHARE = 0.9
 """Share of all cells that a template must explain to be taken for what the writer embeds."""
+
+IN_CONFIGURED_ARM = (FAITHFUL, TEXT_DRIFT, CUT, UNCUT)
+"""States of rows whose vector is in the configured arm, whatever text it encodes."""
 
 Cell = tuple[str, dt.date]
 """(source as displayed, first day of the period)."""
@@ -126,7 +131,7 @@ class Cells:
         # Ties go to the name first in the alphabet, so that the verdict does not depend on the order of rows.
         (state, explanation), _ = min(found.items(), key=lambda item: (-item[1], repr(item[0])))
         margin = None if calibration.cheapest is None else calibration.cheapest - loss
-        if state in (FAITHFUL, TEXT_DRIFT):
+        if state in IN_CONFIGURED_ARM:
             role = self._faithful_role(calibration, settings)
             prompt, template = settings.passage_arm, embed_text
             return CellVerdict(
@@ -156,7 +161,7 @@ def arms_of_rows(states: RowStates) -> list[tuple[str | None, str | None]]:
     """(arm, template where it is not the configured one) that each sampled row's vector carries."""
     return [
         (PASSAGE, None)
-        if state in (FAITHFUL, TEXT_DRIFT)
+        if state in IN_CONFIGURED_ARM
         else (explanation.arm, explanation.template)
         if explanation is not None
         else (None, None)

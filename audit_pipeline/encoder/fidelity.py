@@ -16,6 +16,8 @@ TEXT_DRIFT = "text_drift"  # the vector fits the table's text, which is not the 
 ROLE_MISMATCH = "role_mismatch"
 MISALIGNED = "misaligned"
 VECTOR_DRIFT = "vector_drift"
+CUT = "cut"  # the vector encodes the first or last part of the text only
+UNCUT = "uncut"  # the vector encodes the whole text where the rest of the corpus is cut
 NOT_IDENTIFIABLE = "not_identifiable"  # within storage noise, but over what the nearest arm would cost
 
 # Templates that writers are known to embed. The first is the bare text; before_text is what a layout rebuilds.

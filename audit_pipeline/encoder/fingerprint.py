@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -22,11 +23,13 @@ from audit_pipeline.encoder.calibration import (
     cosine_loss,
 )
 from audit_pipeline.encoder.cells import Cells, CellVerdict, adopt_template, arms_of_rows
+from audit_pipeline.encoder.cut_rows import CutFound, find_cut
 from audit_pipeline.encoder.fidelity import MISALIGNED, VECTOR_DRIFT, RowStates, Sample, judge
 from audit_pipeline.encoder.protocol import Encoder
 from audit_pipeline.encoder.roles import accepted_arms, arms_of, prompt_not_applied
-from audit_pipeline.encoder.sampling import draw_sample, sample_rows
+from audit_pipeline.encoder.sampling import draw_sample, longest_rows, sample_rows
 from audit_pipeline.encoder.template import embedded_texts
+from audit_pipeline.encoder.truncation_probe import Reach, Scissors, reach_of_encoder
 from audit_pipeline.encoder.vector_store import VectorStore
 from audit_pipeline.results import Progress, StageResult, no_progress
 
@@ -69,8 +72,10 @@ def fingerprint(
     """Compare a few stored vectors of each batch with fresh encodings of the texts they should carry.
 
     ``rows`` are the table's rows in table order with chunk_id, text, batch, and source and heading where they exist;
-    ``vectors`` (n, d) float32; ``usable`` (n,) bool; ``store`` the source store's chunks. Returns summary keys
-    ``roles`` (a row a batch, as in audit.json) and ``calibration``; tables ``fingerprint`` and ``batch_arms``.
+    ``vectors`` (n, d) float32; ``usable`` (n,) bool; ``store`` the source store's chunks. The longest rows are always
+    among those compared: a runtime that cuts texts shows there alone. Returns summary keys ``roles`` (a row a batch,
+    as in audit.json), ``calibration``, ``reach`` (how much the encoder reads) and ``cut`` (how much the vectors
+    encode); tables ``fingerprint`` and ``batch_arms``.
     Raises AuditInputError where ``index.embed_text`` names a field that the rows do not have.
     """
     cells = Cells.of(rows)
@@ -96,9 +101,10 @@ def fingerprint(
     )
     if not len(ordinals):
         return _nothing_measured(cells, [*findings, report.not_measured("no row has both a usable vector and a text")])
-    sample = draw_sample(rows, vectors, ordinals, cells.codes, store, embed_text)
+    longest = longest_rows(rows["chunk_id"].combine_chunks(), texts, eligible)
+    sample = draw_sample(rows, vectors, np.union1d(ordinals, longest), cells.codes, store, embed_text)
     prompt = settings.encoder.passage_arm
-    calibration_texts = _calibration_texts(sample)
+    calibration_texts = _calibration_texts(sample, ordinals)
     dependence = batch_dependence(encoder, vector_store, calibration_texts, prompt)
     if dependence > NOISE_LOSS:
         unstable = report.encoder_unstable(encoder, dependence, len(calibration_texts))
@@ -116,11 +122,15 @@ def fingerprint(
     progress("role fingerprint: batches", 1, 3)
     states = judge(sample, arms, embed_text, calibration, encode)
     adopted = adopt_template(sample, states, embed_text, prompt)
+    scissors = Scissors(encoder, prompt)
+    reach = reach_of_encoder(sample.texts, states.fresh, scissors, encode, encoder.max_tokens, dependence)
+    cut = find_cut(sample, states, adopted or embed_text, calibration, scissors, encode)
     progress("role fingerprint: unexplained rows", 2, 3)
     misalignment = seek_misaligned(sample, states, calibration, vectors, usable, texts, prompt, encode)
     progress("role fingerprint", 3, 3)
     verdicts = cells.verdicts(sample, states, calibration, settings.encoder, adopted or embed_text)
     findings += report.findings_of(cells, sample, states, misalignment, calibration, settings, adopted, rows)
+    findings += report.cut_findings(cells, sample, states, cut, rows)
     return StageResult(
         tables={
             "fingerprint": _fingerprint_table(rows, cells, sample, states, misalignment),
@@ -129,6 +139,7 @@ def fingerprint(
         summary={
             "roles": [verdict.role_row() for verdict in verdicts],
             "calibration": _calibration_summary(calibration, dependence),
+            **_lengths_summary(reach, cut),
         },
         findings=findings,
     )
@@ -187,18 +198,24 @@ def seek_misaligned(
     return report.Misalignment(shifts, usual, first_row, int(sought.own_first.sum()), len(chosen))
 
 
-def _calibration_texts(sample: Sample) -> list[str]:
-    """Evenly spread distinct texts of the sample; they are in table order, so all parts of the table are among them."""
-    distinct = list(dict.fromkeys(sample.texts))
+def _calibration_texts(sample: Sample, ordinals: np.ndarray) -> list[str]:
+    """Evenly spread distinct texts of the rows ``ordinals``; in table order, so all parts of the table are there."""
+    drawn = np.isin(sample.rows, ordinals)
+    distinct = list(dict.fromkeys(text for text, kept in zip(sample.texts, drawn, strict=True) if kept))
     return distinct[:: -(-len(distinct) // CALIBRATION_ROWS)]
 
 
 def _nothing_measured(cells: Cells, findings: list[Any]) -> StageResult:
     return StageResult(
         tables={"fingerprint": FINGERPRINT.empty_table(), "batch_arms": _arms_table(cells.not_measured())},
-        summary={"roles": [verdict.role_row() for verdict in cells.not_measured()], "calibration": None},
+        summary={"roles": [verdict.role_row() for verdict in cells.not_measured()], "calibration": None}
+        | _lengths_summary(None, None),
         findings=findings,
     )
+
+
+def _lengths_summary(reach: Reach | None, cut: CutFound | None) -> dict[str, Any]:
+    return {"reach": asdict(reach) if reach is not None else None, "cut": asdict(cut) if cut is not None else None}
 
 
 def _arms_table(verdicts: list[CellVerdict]) -> pa.Table:

@@ -128,6 +128,18 @@ class SentenceTransformerEncoder:
                 counts[start : start + len(part)] = [len(sequence) for sequence in ids]
         return counts
 
+    def token_spans(self, text: str) -> np.ndarray | None:
+        """Characters at which each token begins and ends, (k, 2) int64; None for a slow tokenizer, which cannot say."""
+        if self._fast_tokenizer is None:
+            return None
+        offsets = self._fast_tokenizer.encode(text, add_special_tokens=False).offsets
+        return np.array(offsets, dtype=np.int64).reshape(-1, 2)
+
+    @cached_property
+    def special_tokens(self) -> int:
+        """Tokens that the model adds to each text."""
+        return int(self.count_tokens(pa.array([""]))[0])
+
     @cached_property
     def _fast_tokenizer(self) -> Any:
         """A copy of the model's tokenizer that neither cuts nor pads; None where the model has a slow one."""

@@ -130,6 +130,12 @@ class OpenAICompatibleEncoder:
         lengths = pc.fill_null(pc.binary_length(texts), 0).to_numpy(zero_copy_only=False)
         return np.maximum(1, -(-lengths // BYTES_PER_TOKEN)).astype(np.int32)
 
+    special_tokens = 0
+
+    def token_spans(self, text: str) -> np.ndarray | None:
+        """None: the server's tokenizer is not here."""
+        return None
+
     def check_budget(self, tokens: int) -> None:
         """Raise AuditInputError where ``tokens`` more would exceed ``encoder.token_budget``."""
         budget, spent = self.settings.token_budget, self.spending.tokens

@@ -113,5 +113,15 @@ class Encoder(Protocol):
     def count_tokens(self, texts: pa.Array | pa.ChunkedArray) -> np.ndarray:
         """Tokens of each text without the model's limit, (n,) int32."""
 
+    def token_spans(self, text: str) -> np.ndarray | None:
+        """Characters at which each token begins and ends, (k, 2) int64, without special tokens and without a limit.
+
+        None where the model's tokenizer is not here, or does not say.
+        """
+
+    @property
+    def special_tokens(self) -> int:
+        """Tokens that the model adds to each text; 0 where its tokenizer is not here."""
+
     def check_budget(self, tokens: int) -> None:
         """Raise AuditInputError where ``tokens`` more would exceed what a run may send."""

@@ -12,12 +12,14 @@ import pyarrow as pa
 from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.encoder.calibration import ArmLoss, Calibration
 from audit_pipeline.encoder.cells import Cells
-from audit_pipeline.encoder.fidelity import MISALIGNED, judge
+from audit_pipeline.encoder.cut_rows import mark_cut_rows
+from audit_pipeline.encoder.fidelity import CUT, FAITHFUL, MISALIGNED, VECTOR_DRIFT, judge
 from audit_pipeline.encoder.fingerprint import seek_misaligned
 from audit_pipeline.encoder.models import Encoder
 from audit_pipeline.encoder.roles import PASSAGE
 from audit_pipeline.encoder.sampling import draw_sample
 from audit_pipeline.encoder.template import embedded_texts
+from audit_pipeline.encoder.truncation_probe import Cut, Scissors
 from audit_pipeline.encoder.vector_store import VectorStore
 
 
@@ -44,8 +46,8 @@ def judge_rows(
 ) -> JudgedRows:
     """Judge the rows ``ordinals`` (k,) of the table as the fingerprint judges its sample.
 
-    ``rows``, ``vectors``, ``usable`` and ``store`` as in ``fingerprint``; ``calibration`` is the summary that it left,
-    so that both use one tolerance; ``embed_text`` the template in force.
+    ``rows``, ``vectors``, ``usable`` and ``store`` as in ``fingerprint``; ``calibration`` is the summary that it left
+    (with ``cut``, the cut it found), so that both use one tolerance; ``embed_text`` the template in force.
     """
     chosen = np.unique(ordinals[usable[ordinals]])
     if not len(chosen):
@@ -63,6 +65,11 @@ def judge_rows(
 
     sample = draw_sample(rows, vectors, chosen, Cells.of(rows).codes, store, embed_text)
     states = judge(sample, arms, embed_text, measured, encode)
+    cut = calibration["cut"]
+    if cut is not None:
+        own_texts, scissors = embedded_texts(sample.fields, embed_text).to_pylist(), Scissors(encoder, prompt)
+        known = Cut(**cut["cut"])
+        mark_cut_rows(sample, states, own_texts, states.loss, known, measured, scissors, encode)
     texts = embedded_texts(rows, embed_text)
     misalignment = seek_misaligned(sample, states, measured, vectors, usable, texts, prompt, encode)
     ids = rows["chunk_id"].take(pa.array(chosen)).to_pylist()
@@ -72,5 +79,9 @@ def judge_rows(
         detail = explanation.name if explanation is not None else None
         if states.state[place] == MISALIGNED:
             detail = f"{int(misalignment.shifts[place]):+d}"
-        found[chunk_id] = (states.state[place], detail)
+        state = states.state[place]
+        if state == CUT and cut is not None:
+            # What the whole corpus is written like is no fault of a row.
+            state, detail = (FAITHFUL, None) if cut["adopted"] else (VECTOR_DRIFT, f"only {known} are encoded")
+        found[chunk_id] = (state, detail)
     return JudgedRows(found, dict(zip(ids, states.fresh, strict=True)))

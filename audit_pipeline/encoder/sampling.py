@@ -8,8 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from audit_pipeline.corpus.text import count_words
 from audit_pipeline.encoder.fidelity import TEMPLATE_FIELDS, Sample
 from audit_pipeline.encoder.template import embedded_texts, template_fields
+from audit_pipeline.encoder.truncation_probe import LEAST_WORDS, LONG_ROWS
 
 
 def sample_rows(
@@ -37,6 +39,19 @@ def sample_rows(
     if len(picked) > total:
         picked = picked[np.argsort(hashes[picked], kind="stable")[:total]]
     return np.sort(rows[picked])
+
+
+def longest_rows(chunk_ids: pa.Array, texts: pa.Array, eligible: np.ndarray) -> np.ndarray:
+    """Ordinals of the eligible rows with the most words, ascending; none where no text is long enough to be cut."""
+    words = np.where(eligible, count_words(texts).to_numpy(zero_copy_only=False), 0)
+    if not len(words):
+        return np.empty(0, dtype=np.int64)
+    least = max(LEAST_WORDS, int(np.partition(words, -min(LONG_ROWS, len(words)))[-min(LONG_ROWS, len(words))]))
+    candidates = np.flatnonzero(words >= least)
+    ids = chunk_ids.take(pa.array(candidates)).to_pylist()
+    # Ties go by id, so that the order of the rows decides nothing.
+    ranked = sorted(zip(-words[candidates], ids, candidates, strict=True))[:LONG_ROWS]
+    return np.sort(np.array([row for _, _, row in ranked], dtype=np.int64))
 
 
 def draw_sample(

@@ -1,4 +1,4 @@
-"""Findings about rows: lost, left over, repeated, broken, drifted, cut. Comparing is in comparison.py."""
+"""Findings about rows: lost, left over, repeated, broken, drifted. Comparing is in comparison.py."""
 
 from __future__ import annotations
 
@@ -20,9 +20,6 @@ from audit_pipeline.index.snapshot import USABLE, TableSnapshot
 from audit_pipeline.index.text_drift import TRANSFORMATIONS
 from audit_pipeline.results import StageResult
 from audit_pipeline.scopes import cells_in, describe, merge_cells
-
-MIN_CELL_ROWS = 20
-"""Cells with fewer rows are too small for a share that means anything."""
 
 _LARGEST_MIX = 0.5
 
@@ -71,12 +68,11 @@ def check_corpus(
     metric = metric_findings(snapshot.info, off, usable)
     findings = [
         *_row_findings(comparison, settings, paired),
-        *_truncation(comparison, max_tokens, settings.limits.truncated),
         *index_findings(snapshot.info, settings.index, len(comparison.placeholders)),
         *fts_findings(snapshot.info, settings.index),
         *(metric or _not_normalised(comparison, snapshot, off)),
         *_filter_excludes(comparison, snapshot, settings.index.filter),
-        *unmeasured_rows(comparison, paired, max_tokens, settings),
+        *unmeasured_rows(comparison, paired, settings),
         *unmeasured_of_layout(snapshot),
     ]
     return StageResult(
@@ -214,21 +210,6 @@ def _row_findings(comparison: Comparison, settings: IndexAuditSettings, paired: 
         )
         findings.append(_told(kind, comparison.placeholders, sum(table.values()), {}, "states"))
     return findings
-
-
-def _truncation(comparison: Comparison, max_tokens: int | None, limit: float) -> list[Finding]:
-    counts = Counter(comparison.truncated.batches.to_pylist())
-    known = comparison.tokens_known
-    over = [b for b, n in known.items() if n >= MIN_CELL_ROWS and counts.get(b, 0) > limit * n]
-    flagged = comparison.truncated.where(pc.is_in(comparison.truncated.batches, value_set=pa.array(over, pa.string())))
-    kind = _Kind(
-        "truncation",
-        "warning",
-        f"{{k}} of {{n}} rows are longer than the {max_tokens} tokens the encoder reads ({{where}}): "
-        "what comes after cannot be found.",
-        "Split the texts into smaller chunks, or use an encoder that reads more.",
-    )
-    return _scoped(kind, flagged, known, comparison, None)
 
 
 def _not_normalised(comparison: Comparison, snapshot: TableSnapshot, off: np.ndarray) -> list[Finding]:

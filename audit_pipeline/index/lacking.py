@@ -56,10 +56,8 @@ def unmeasured_of_layout(snapshot: TableSnapshot) -> list[Finding]:
     return findings
 
 
-def unmeasured_rows(
-    comparison: Comparison, paired: Paired, max_tokens: int | None, settings: IndexAuditSettings
-) -> list[Finding]:
-    """not_measured: rows against the store, truncation, rows of sources that the settings do not name."""
+def unmeasured_rows(comparison: Comparison, paired: Paired, settings: IndexAuditSettings) -> list[Finding]:
+    """not_measured: rows against the store, rows of sources that the settings do not name."""
     checks: list[str] = []
     reasons: list[str] = []
     if not comparison.compared:
@@ -75,16 +73,13 @@ def unmeasured_rows(
             "store and table share no id, so rows were paired by their text: one that was changed beyond white space "
             "and Unicode form counts as missing and as in no source"
         )
-    if not comparison.tokens_known:
-        checks.append("truncation")
-        reasons.append("no encoder says how much it reads" if max_tokens is None else "no row's tokens were counted")
     findings = []
     if checks:
         findings.append(
             _not_measured(
                 f"Not measured: {', '.join(checks)} ({'; '.join(reasons)}).",
                 "Name sources whose ids (or else texts) are those of the table (index.columns.chunk_id, "
-                "sources[].columns), or an encoder, to have them measured.",
+                "sources[].columns) to have them measured.",
                 {"checks": checks},
             )
         )

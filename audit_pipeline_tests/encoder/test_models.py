@@ -91,16 +91,16 @@ def test_half_precision_is_another_encoder_close_to_the_first(encoder: Encoder):
     assert 1e-7 < loss < 1e-2
 
 
-def test_a_static_model_has_no_limit_and_counts_no_special_tokens(static_encoder: Encoder):
-    assert static_encoder.max_tokens is None
-    assert static_encoder.identity.max_tokens is None
-    assert static_encoder.dimension == 384
-    assert static_encoder.count_tokens(pa.array(["a cat", ""])).tolist() == [2, 0]
+def test_a_static_model_has_no_limit_and_counts_no_special_tokens(fast_encoder: Encoder):
+    assert fast_encoder.max_tokens is None
+    assert fast_encoder.identity.max_tokens is None
+    assert fast_encoder.dimension == 384
+    assert fast_encoder.count_tokens(pa.array(["a cat", ""])).tolist() == [2, 0]
 
 
-def test_a_models_registered_prompts_are_read_but_never_applied_by_us(static_encoder: Encoder, tmp_path: Path):
+def test_a_models_registered_prompts_are_read_but_never_applied_by_us(fast_encoder: Encoder, tmp_path: Path):
     folder = tmp_path / "prompted"
-    shutil.copytree(static_encoder.files.folder, folder)
+    shutil.copytree(fast_encoder.files.folder, folder)
     configuration = json.loads((folder / "config_sentence_transformers.json").read_text())
     configuration |= {"prompts": {"passage": "passage: "}, "default_prompt_name": None}
     (folder / "config_sentence_transformers.json").write_text(json.dumps(configuration))
@@ -111,7 +111,7 @@ def test_a_models_registered_prompts_are_read_but_never_applied_by_us(static_enc
     (folder / "config_sentence_transformers.json").write_text(json.dumps(configuration))
     by_default = load_encoder(EncoderSettings(model=str(folder), batch_size=2))
     assert by_default.prompts_never_applied == []
-    np.testing.assert_array_equal(by_default.encode(["cat"]), static_encoder.encode(["cat"]))
+    np.testing.assert_array_equal(by_default.encode(["cat"]), fast_encoder.encode(["cat"]))
 
 
 def test_the_hub_name_falls_back_to_the_installed_package_and_says_so(encoder: Encoder, caplog):

@@ -287,7 +287,7 @@ def test_empty_texts_are_told_in_the_table_and_among_the_rejected(tmp_path: Path
     assert "missing_rows" not in codes(result)
 
 
-def test_truncation_is_told_for_cells_of_twenty_rows_and_more_than_a_quarter_cut(tmp_path: Path) -> None:
+def test_rows_over_the_declared_limit_are_counted_in_each_batch(tmp_path: Path) -> None:
     store = four_cells(20)
     tokens = np.full(80, 100, dtype=np.int32)
     tokens[:6] = 300  # 6 of 20 in (a, D1)
@@ -295,12 +295,7 @@ def test_truncation_is_told_for_cells_of_twenty_rows_and_more_than_a_quarter_cut
     store = store.set_column(store.schema.get_field_index("n_tokens"), "n_tokens", pa.array(tokens))
     write(tmp_path / "db", stored_as(store))
     result = audited(tmp_path, store)
-    (cut,) = told(result, "truncation")
-    assert cut.scope == {"source": "a", "ingestion_date": "2026-01-02"}
-    assert (cut.share, cut.n_compared) == (0.3, 20)
     assert result.tables["batch_integrity"]["truncated_rows"].to_pylist() == [6, 0, 5, 0]
-    few = store.filter(pa.array(np.arange(80) < 19))
-    assert told(audited(tmp_path, few), "truncation") == []
 
 
 def test_without_a_store_what_needs_it_is_not_measured_and_never_a_zero(tmp_path: Path) -> None:
@@ -308,7 +303,7 @@ def test_without_a_store_what_needs_it_is_not_measured_and_never_a_zero(tmp_path
     result = audited(tmp_path, None, None, ())
     (finding,) = told(result, "not_measured")
     assert finding.n_compared == 0
-    assert finding.evidence["checks"] == ["missing_rows", "orphan_rows", "text_drift", "truncation"]
+    assert finding.evidence["checks"] == ["missing_rows", "orphan_rows", "text_drift"]
     row = result.tables["batch_integrity"].to_pylist()[0]
     assert [row[name] for name in ("store_rows", "missing_rows", "orphan_rows", "text_drift")] == [None] * 4
     assert (row["table_rows"], row["invalid_vectors"], row["duplicate_ids"]) == (8, 0, 0)

@@ -90,6 +90,7 @@ SELF_RETRIEVAL = pa.schema(
         pa.field("rank_returned", pa.int32()),  # null when not among the returned rows
         *_RANKS,
         pa.field("returned", pa.int32(), nullable=False),  # distinct ids the search answered with
+        pa.field("expected", pa.int32(), nullable=False),  # distinct ids it could have answered with
         pa.field("hit_1", pa.bool_(), nullable=False),
         pa.field("hit_10", pa.bool_()),  # null where the application asks for fewer than 10 rows
         *_MISS,

@@ -26,6 +26,7 @@ from audit_pipeline.index.layouts import LLAMA_INDEX_NODE, PLAIN, Layout, layout
 from audit_pipeline.index.llama_index import before_text
 from audit_pipeline.index.paths import find_path
 from audit_pipeline.index.plan import ignored_settings, read_plan
+from audit_pipeline.index.row_filter import FilterTemplate, RowFilter, parse_filter
 from audit_pipeline.index.search import LanceSearch
 from audit_pipeline.index.snapshot import USABLE, IndexInfo, SearchHits, TableSnapshot
 from audit_pipeline.index.vector_index import VectorIndex, vector_index_of
@@ -88,7 +89,10 @@ def open_snapshot(
         others=Database(connection),
         further=[name for name in embed_fields if name not in CHUNK_COLUMNS and name not in derived],
     )
-    columns, table_of, row_ids, vectors, state = _read(opened, paths, derived, work_dir, progress)
+    template = None if settings.filter is None else parse_filter(settings.filter, first.schema)
+    needed = [LLAMA_INDEX_NODE.partition(".")[0]] if derived else []
+    needed += [path.column for path in template.columns] if template is not None else []
+    columns, table_of, row_ids, vectors, state = _read(opened, paths, needed, work_dir, progress)
     many = settings.table == ALL_TABLES
     naming = Naming(
         table_of if many else source if source is not None else settings.table,
@@ -113,7 +117,10 @@ def open_snapshot(
         return _over_many(snapshot, infos, left_out, settings, layout)
     index = vector_index_of(first, paths.vector)
     fixed = pa.types.is_fixed_size_list(first.schema.field(paths.vector).type)
-    snapshot = _with_search(snapshot, first, paths, index, settings, row_ids, fixed)
+    if fixed:
+        snapshot = _with_search(snapshot, first, paths, index, settings, row_ids, template, columns)
+    else:
+        snapshot = _without_search(snapshot, paths)
     return replace(snapshot, info=replace(snapshot.info, layout=layout.name))
 
 
@@ -186,29 +193,36 @@ def _with_search(
     index: VectorIndex | None,
     settings: IndexSettings,
     row_ids: np.ndarray,
-    fixed: bool,
+    template: FilterTemplate | None,
+    columns: pa.Table,
 ) -> TableSnapshot:
-    if not fixed:
-        unsearchable: dict[str, Any] = {
-            "engine": "exact",
-            "reason": f"LanceDB cannot search column {paths.vector!r}: its lists have no fixed size",
-        }
-        return replace(snapshot, search=_exact_search(snapshot), info=replace(snapshot.info, plan=unsearchable))
     codes = snapshot.chunk_ids.dictionary_encode().indices.to_numpy().astype(np.int64)
-    search = LanceSearch(table, paths.vector, index, settings, row_ids, codes)
+    row_filter = RowFilter(template, columns) if template is not None and template.columns else None
+    declared = None if template is None else template.fixed if row_filter is None else row_filter.example
+    own = row_filter.over_columns if row_filter is not None else declared
+    search = LanceSearch(table, paths.vector, index, settings, row_ids, codes, declared, own)
     if "ef" in settings.search.model_fields_set:
         search.check(settings.search.limit)
     plan = read_plan(search.explain(np.ones(snapshot.info.dimension, dtype=np.float32), settings.search.limit))
     plan["engine"] = "lancedb"
     plan["ignored"] = ignored_settings(settings.search, index, plan["index"])
+    passing, undecided = search.own_rows()
     return replace(
         snapshot,
         search=search.search,
         variant_search=search.variant,
-        passes_filter=search.passing_rows(),
-        filter_undecided=search.undecided_rows(),
+        passes_filter=passing,
+        filter_undecided=undecided,
+        row_filter=row_filter,
+        rows_passing=search.rows_passing if row_filter is not None else None,
         info=replace(snapshot.info, plan=plan),
     )
+
+
+def _without_search(snapshot: TableSnapshot, paths: ColumnPaths) -> TableSnapshot:
+    reason = f"LanceDB cannot search column {paths.vector!r}: its lists have no fixed size"
+    info = replace(snapshot.info, plan={"engine": "exact", "reason": reason})
+    return replace(snapshot, search=_exact_search(snapshot), info=info)
 
 
 def _check_out(table: Any, version: int, name: str) -> None:
@@ -228,16 +242,18 @@ def _columns(tables: Sequence[_Opened], name: str) -> Iterator[pa.Array]:
 
 
 def _read(
-    tables: Sequence[_Opened], paths: ColumnPaths, derived: Mapping[str, Derive], work_dir: Path, progress: Progress
+    tables: Sequence[_Opened], paths: ColumnPaths, needed: Sequence[str], work_dir: Path, progress: Progress
 ) -> tuple[pa.Table, pa.Array, np.ndarray, np.ndarray, np.ndarray]:
-    """(columns other than the vector, table of each row, row ids, vectors (n, d), state (n,)) in table order."""
+    """(columns other than the vector, table of each row, row ids, vectors (n, d), state (n,)) in table order.
+
+    ``needed`` are columns to read beside those of ``paths``.
+    """
     schema = tables[0].table.schema
     kind = schema.field(paths.vector).type
     fixed = pa.types.is_fixed_size_list(kind)
     dimension = kind.list_size if fixed else most_frequent_length(_columns(tables, paths.vector))
     counts = [opened.table.count_rows() for opened in tables]
     n = sum(counts)
-    needed = [LLAMA_INDEX_NODE.partition(".")[0]] if derived else []
     scalars = [name for name in dict.fromkeys([*paths.selected, *needed]) if name != paths.vector]
     state = np.full(n, USABLE, dtype=np.uint8)
     row_ids = np.zeros(n, dtype=np.uint64)
@@ -277,13 +293,13 @@ def _read(
 
 
 def _exact_search(snapshot: TableSnapshot) -> Any:
-    def search(queries: np.ndarray, limit: int) -> SearchHits:
+    def search(queries: np.ndarray, limit: int, filters: np.ndarray | None = None, /) -> SearchHits:
         ranks = ExactSearch(snapshot.vectors, snapshot.searchable, snapshot.metric).ranks(queries, k=limit)
         return SearchHits(rows=ranks.top_rows, returned=(ranks.top_rows >= 0).sum(axis=1))
 
     return search
 
 
-def _nothing(queries: np.ndarray, limit: int) -> SearchHits:
+def _nothing(queries: np.ndarray, limit: int, filters: np.ndarray | None = None, /) -> SearchHits:
     """The search of a snapshot that is still being put together."""
     raise RuntimeError("the snapshot has no search yet")

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from audit_pipeline.config import IndexSettings
 from audit_pipeline.errors import AuditInputError
@@ -15,10 +14,11 @@ from audit_pipeline.index.connection import first_line
 from audit_pipeline.index.snapshot import SearchHits
 from audit_pipeline.index.vector_index import VectorIndex
 
-VARIANTS = ("without_filter", "without_cutoff", "with_tail", "nprobes", "ef", "refine", "exact")
+VARIANTS = ("without_filter", "filter_first", "without_cutoff", "with_tail", "nprobes", "ef", "refine", "exact")
 """Names of the counterfactual searches: one thing of the declared search lifted or raised, the rest as declared."""
 
 _QUERIES_AT_ONCE = 200
+_FILTERS_AT_ONCE = 64  # conditions that one scan of the table evaluates
 _ALL_PARTITIONS = 1_000_000
 _HIGH_EF = 1000
 _HIGH_REFINE = 20
@@ -43,7 +43,7 @@ class SearchRequest:
         search = settings.search
         return cls(
             metric=settings.metric,
-            filter=settings.filter,
+            filter=None,
             prefilter=search.prefilter,
             nprobes=search.nprobes,
             ef=search.ef,
@@ -56,6 +56,7 @@ class SearchRequest:
         """This search with the one change that the name in ``VARIANTS`` stands for."""
         changes: dict[str, Callable[[], SearchRequest]] = {
             "without_filter": lambda: replace(self, filter=None),
+            "filter_first": lambda: replace(self, prefilter=True),
             "without_cutoff": lambda: replace(self, min_score=None),
             "with_tail": lambda: replace(self, fast_search=False),
             "nprobes": lambda: replace(self, nprobes=_ALL_PARTITIONS),
@@ -70,7 +71,8 @@ class LanceSearch:
     """Searches one checked-out table and answers in row ordinals of its snapshot.
 
     ``row_ids`` (n,) uint64 are the table's row ids of that version in snapshot order; ``id_codes`` (n,) int64 equal
-    numbers for equal chunk ids.
+    numbers for equal chunk ids. ``declared_filter`` is the filter of every search that is not given one of its own, and
+    ``own_filter`` the condition that holds for a row exactly where its own filter does (default: the same).
     """
 
     def __init__(
@@ -81,9 +83,13 @@ class LanceSearch:
         settings: IndexSettings,
         row_ids: np.ndarray,
         id_codes: np.ndarray,
+        declared_filter: str | None = None,
+        own_filter: str | None = None,
     ) -> None:
         self._table, self._column, self._index = table, column, index
-        self._declared = SearchRequest.declared(settings)
+        self._declared = replace(SearchRequest.declared(settings), filter=declared_filter)
+        self._own_filter = declared_filter if own_filter is None else own_filter
+        self._passing: dict[str, np.ndarray] = {}
         self._order = np.argsort(row_ids)
         self._sorted_ids = row_ids[self._order]
         self._id_codes = id_codes
@@ -97,13 +103,13 @@ class LanceSearch:
                 f"index.search: ef {ef} is under {wanted}, and LanceDB refuses such a search: correct one of them"
             )
 
-    def search(self, queries: np.ndarray, limit: int) -> SearchHits:
-        """The search as declared: ``queries`` (m, d) float32."""
-        return self._run(self._declared, queries, limit)
+    def search(self, queries: np.ndarray, limit: int, filters: np.ndarray | None = None, /) -> SearchHits:
+        """The search as declared: ``queries`` (m, d) float32, ``filters`` (m,) as in ``snapshot.SearchFunction``."""
+        return self._run(self._declared, None, queries, limit, filters)
 
-    def variant(self, queries: np.ndarray, limit: int, name: str) -> SearchHits:
+    def variant(self, queries: np.ndarray, limit: int, name: str, filters: np.ndarray | None = None, /) -> SearchHits:
         """The declared search with the one change that a name in ``VARIANTS`` stands for."""
-        return self._run(self._declared.variant(name), queries, limit)
+        return self._run(self._declared, name, queries, limit, filters)
 
     def explain(self, query: np.ndarray, limit: int) -> str:
         """LanceDB's plan of the declared search. Raises AuditInputError where it refuses the settings."""
@@ -112,41 +118,72 @@ class LanceSearch:
         except (RuntimeError, ValueError) as error:
             raise self._refused(error) from error
 
-    def passing_rows(self) -> np.ndarray | None:
-        """(n,) bool: rows that the declared filter lets through; None without a filter."""
-        return None if self._declared.filter is None else self._rows_where(self._declared.filter)
+    def own_rows(self) -> tuple[np.ndarray, np.ndarray] | tuple[None, None]:
+        """(passing, undecided), each (n,) bool: rows that their own filter lets through, and those for which a null
+        leaves it neither true nor false; None without a filter."""
+        if self._own_filter is None:
+            return None, None
+        [(passing, undecided)] = self._evaluate([self._own_filter])
+        return passing, undecided
 
-    def undecided_rows(self) -> np.ndarray | None:
-        """(n,) bool: rows for which a null leaves the filter neither true nor false; None without one."""
-        return None if self._declared.filter is None else self._rows_where(f"({self._declared.filter}) IS NULL")
+    def rows_passing(self, filters: list[str]) -> list[np.ndarray]:
+        """Ascending row ordinals that each filter lets through; each is evaluated once."""
+        new = [condition for condition in dict.fromkeys(filters) if condition not in self._passing]
+        for start in range(0, len(new), _FILTERS_AT_ONCE):
+            part = new[start : start + _FILTERS_AT_ONCE]
+            for condition, (passing, _) in zip(part, self._evaluate(part), strict=True):
+                self._passing[condition] = np.flatnonzero(passing).astype(np.int32)
+        return [self._passing[condition] for condition in filters]
 
-    def _rows_where(self, condition: str) -> np.ndarray:
+    def _evaluate(self, conditions: list[str]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """(true, neither true nor false), each (n,) bool, of each condition, in one scan of the table."""
+        columns = {f"c{number}": condition for number, condition in enumerate(conditions)}
         try:
-            found = self._table.search().where(condition).with_row_id(True).select(["_rowid"]).to_arrow()
+            found = self._table.search().select({**columns, "_rowid": "_rowid"}).to_arrow()
         except (RuntimeError, ValueError) as error:
             raise self._refused(error) from error
-        rows = np.zeros(len(self._sorted_ids), dtype=bool)
-        rows[self._ordinals(found["_rowid"].to_numpy())] = True
-        return rows
+        ordinals = self._ordinals(found["_rowid"].to_numpy())
+        evaluated = []
+        for name in columns:
+            held = np.zeros(len(ordinals), dtype=bool)
+            unknown = np.zeros(len(ordinals), dtype=bool)
+            held[ordinals] = found[name].fill_null(False).to_numpy()
+            unknown[ordinals] = found[name].is_null().to_numpy()
+            evaluated.append((held, unknown))
+        return evaluated
 
-    def _run(self, request: SearchRequest, queries: np.ndarray, limit: int) -> SearchHits:
+    def _run(
+        self, declared: SearchRequest, variant: str | None, queries: np.ndarray, limit: int, filters: np.ndarray | None
+    ) -> SearchHits:
+        """The declared search, or its variant, of all queries; those of one filter are sent together."""
         rows = np.full((len(queries), limit), -1, dtype=np.int64)
+        distances = np.full((len(queries), limit), np.nan, dtype=np.float32)
         returned = np.zeros(len(queries), dtype=np.int64)
-        askable = np.flatnonzero(_askable(queries, request.metric))
-        for start in range(0, len(askable), _QUERIES_AT_ONCE):
-            part = askable[start : start + _QUERIES_AT_ONCE]
-            query, ordinals = self._answers(request, queries[part], limit)
-            rows[part], returned[part] = self._distinct(query, ordinals, len(part), limit)
-        return SearchHits(rows=rows, returned=returned)
+        beyond = np.zeros(len(queries), dtype=np.int64)
+        askable = np.flatnonzero(_askable(queries, declared.metric))
+        for condition, places in _by_filter(askable, declared.filter, filters):
+            request = replace(declared, filter=condition)
+            request = request if variant is None else request.variant(variant)
+            for start in range(0, len(places), _QUERIES_AT_ONCE):
+                part = places[start : start + _QUERIES_AT_ONCE]
+                query, ordinals, distance = self._answers(request, queries[part], limit)
+                kept = np.ones(len(query), bool) if request.min_score is None else distance <= request.min_score
+                beyond[part] = np.bincount(query[~kept], minlength=len(part))
+                query, ordinals, distance = query[kept], ordinals[kept], distance[kept]
+                counts = np.bincount(query, minlength=len(part))
+                rank = np.arange(len(query)) - np.repeat(np.cumsum(counts) - counts, counts)
+                rows[part[query], rank], distances[part[query], rank] = ordinals, distance
+                returned[part] = counts
+        return SearchHits(rows, returned, distances, beyond)
 
-    def _answers(self, request: SearchRequest, queries: np.ndarray, limit: int) -> tuple[np.ndarray, np.ndarray]:
-        """(query of each answer, its row ordinal), by query and in the order returned."""
+    def _answers(
+        self, request: SearchRequest, queries: np.ndarray, limit: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(query of each answer, its row ordinal, its distance), by query and in the order returned, each id once."""
         try:
             found = self._builder(request, list(queries.astype(np.float32)), limit).to_arrow()
         except (RuntimeError, ValueError) as error:
             raise self._refused(error) from error
-        if request.min_score is not None:
-            found = found.filter(pa.array(found["_distance"].to_numpy() <= request.min_score))
         # A single query comes back without the column that numbers the queries.
         query = (
             found["query_index"].to_numpy().astype(np.int64)
@@ -154,7 +191,9 @@ class LanceSearch:
             else np.zeros(found.num_rows, dtype=np.int64)
         )
         order = np.argsort(query, kind="stable")
-        return query[order], self._ordinals(found["_rowid"].to_numpy())[order]
+        query, ordinals = query[order], self._ordinals(found["_rowid"].to_numpy())[order]
+        first = self._first_of_each_id(query, ordinals)
+        return query[first], ordinals[first], found["_distance"].to_numpy()[order][first]
 
     def _builder(self, request: SearchRequest, query: Any, limit: int) -> Any:
         builder = self._table.search(query, vector_column_name=self._column, query_type="vector")
@@ -180,21 +219,29 @@ class LanceSearch:
     def _ordinals(self, row_ids: np.ndarray) -> np.ndarray:
         return self._order[np.searchsorted(self._sorted_ids, row_ids)]
 
-    def _distinct(self, query: np.ndarray, ordinals: np.ndarray, m: int, limit: int) -> tuple[np.ndarray, np.ndarray]:
-        """Answers as a padded matrix, only the first row of each chunk id kept."""
+    def _first_of_each_id(self, query: np.ndarray, ordinals: np.ndarray) -> np.ndarray:
+        """Positions of the answers that are the first of their chunk id to their query, in order."""
         keys = query * (int(self._id_codes.max(initial=0)) + 1) + self._id_codes[ordinals]
-        _, first = np.unique(keys, return_index=True)
+        first = np.unique(keys, return_index=True)[1]
         first.sort()
-        query, ordinals = query[first], ordinals[first]
-        counts = np.bincount(query, minlength=m)
-        place = np.arange(len(query)) - np.repeat(np.cumsum(counts) - counts, counts)
-        rows = np.full((m, limit), -1, dtype=np.int64)
-        rows[query, place] = ordinals
-        return rows, counts
+        return first
 
     def _refused(self, error: BaseException) -> AuditInputError:
         where = "index.filter" if "Schema error" in str(error) or "sql parser" in str(error) else "index.search"
         return AuditInputError(f"{where}: LanceDB refuses the search ({first_line(error)}): correct it in the settings")
+
+
+def _by_filter(
+    askable: np.ndarray, declared: str | None, filters: np.ndarray | None
+) -> list[tuple[str | None, np.ndarray]]:
+    """(filter, the queries that are sent with it), in the order of their first queries."""
+    if filters is None:
+        return [(declared, askable)]
+    places: dict[str, list[int]] = {}
+    for place in askable.tolist():
+        if filters[place] is not None:
+            places.setdefault(filters[place], []).append(place)
+    return [(condition, np.array(own)) for condition, own in places.items()]
 
 
 def _askable(queries: np.ndarray, metric: str) -> np.ndarray:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from audit_pipeline.index.row_filter import RowFilter
 
 USABLE, NULL, NAN, INFINITE, ZERO, WRONG_DIMENSION = range(6)
 VECTOR_STATES = ("usable", "null", "nan", "infinite", "zero", "wrong_dimension")
@@ -64,15 +66,37 @@ class UnreadDates:
 class SearchHits:
     """Answers of one batch of searches as row ordinals of the snapshot, (m, limit) int64, padded with -1.
 
-    Rows are de-duplicated by chunk id in the order returned; ``returned`` (m,) counts the distinct ids.
+    Rows are de-duplicated by chunk id in the order returned; ``returned`` (m,) counts the distinct ids. ``distances``
+    (m, limit) are the store's own ``_distance``, NaN where padded, and ``beyond_cutoff`` (m,) counts the distinct ids
+    that the search answered with and the score cut-off dropped; None where the search does not say.
     """
 
     rows: np.ndarray
     returned: np.ndarray
+    distances: np.ndarray | None = None
+    beyond_cutoff: np.ndarray | None = None
 
 
-SearchFunction = Callable[[np.ndarray, int], SearchHits]
-VariantFunction = Callable[[np.ndarray, int, str], SearchHits]
+class SearchFunction(Protocol):
+    """search(queries (m, d) float32, limit) -> SearchHits.
+
+    ``filters`` (m,) object holds the filter of each query where it is filled from a row; a query whose filter is None
+    is not sent. Without it the filter is the declared one.
+    """
+
+    def __call__(self, queries: np.ndarray, limit: int, filters: np.ndarray | None = None, /) -> SearchHits: ...
+
+
+class VariantFunction(Protocol):
+    """The search with one thing changed, by a name in ``index.search.VARIANTS``: (queries, limit, name, filters)."""
+
+    def __call__(
+        self, queries: np.ndarray, limit: int, name: str, filters: np.ndarray | None = None, /
+    ) -> SearchHits: ...
+
+
+RowsPassing = Callable[[list[str]], list[np.ndarray]]
+"""rows(filters) -> ascending row ordinals that each of them lets through."""
 
 
 @dataclass
@@ -81,11 +105,12 @@ class TableSnapshot:
 
     ``rows`` has the columns of ``schemas.CHUNKS`` that the table holds, always with chunk_id, text and batch;
     ``vectors`` is (n, d) float32 (a memory map where large), with unusable rows set to 0; ``vector_state`` is (n,)
-    uint8 of the constants above. ``search`` is the application's search as declared in the settings:
-    search(queries (m, d) float32, limit) -> SearchHits. ``variant_search``(queries, limit, name) is the same with one
-    thing changed, by the names in ``index.search.VARIANTS``; None where there is no such search. ``passes_filter``
-    (n,) bool are the rows the declared filter lets through and ``filter_undecided`` those for which a null leaves it
-    neither true nor false, which SQL drops; None without a filter. ``absent`` names the fields of
+    uint8 of the constants above. ``search`` is the application's search as declared in the settings and
+    ``variant_search`` the same with one thing changed; None where there is no such search. ``passes_filter`` (n,) bool
+    are the rows the declared filter lets through and ``filter_undecided`` those for which a null leaves it neither
+    true nor false, which SQL drops; None without a filter. Where the filter names columns, ``row_filter`` fills it
+    from a row, ``passes_filter`` is each row under its own filter, and ``rows_passing`` says what a filled one lets
+    through; None otherwise. ``absent`` names the fields of
     ``config.CHUNK_COLUMNS`` that the table does not hold. ``rows`` may hold further fields, of ``index.embed_text``
     and of the layout. ``zeros_meant`` says that the writer puts a zero vector where it has none on purpose.
     """
@@ -102,6 +127,8 @@ class TableSnapshot:
     absent: tuple[str, ...] = ()
     unread_dates: UnreadDates | None = None
     zeros_meant: bool = False
+    row_filter: RowFilter | None = None
+    rows_passing: RowsPassing | None = None
 
     @cached_property
     def searchable(self) -> np.ndarray:

@@ -11,10 +11,12 @@ from audit_pipeline import schemas
 from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.findings import Finding
 from audit_pipeline.index.exact import TIE_TOLERANCE, ExactSearch
+from audit_pipeline.index.reach import Reach, ranks_within, reach_of
 from audit_pipeline.index.snapshot import TableSnapshot
 from audit_pipeline.proportions import NOT_MEASURED, Proportion, bootstrap_mean
 from audit_pipeline.results import Progress, StageResult, no_progress
 from audit_pipeline.retrieval.ranking import TOP, Identities, kth_distinct
+from audit_pipeline.retrieval.search_findings import available_ids
 from audit_pipeline.retrieval.self_retrieval import search_in_blocks
 from audit_pipeline.retrieval.tables import as_schema
 
@@ -27,15 +29,18 @@ def run_ann_recall(
     query_vectors: np.ndarray,
     settings: IndexAuditSettings,
     progress: Progress = no_progress,
+    *,
+    reach: Reach | None = None,
 ) -> StageResult:
     """Share of the ten rows returned whose exact score reaches the tenth best within 1e-6, averaged over queries.
 
     ``queries`` has query_id and run (held_out or labelled), aligned with ``query_vectors`` (q, d). A row that the
     search did not return counts as one that does not reach it, so short results lower the figure; where fewer than
     ten chunks can be found, as many as there are stand for ten. Only rows that the application's filter lets through
-    count. Nothing is measured with a score cut-off or fewer than ten rows asked for. The similarity form counts ties,
-    as an id overlap would not (Aumueller et al. 2020, ANN-Benchmarks). Returns the table ann_recall and the section
-    of audit.json.
+    count: those of each query's ``reach`` (default: of the declared filter), and a query that can be answered with
+    none is left out. Nothing is measured with a score cut-off or fewer than ten rows asked for. The similarity form
+    counts ties, as an id overlap would not (Aumueller et al. 2020, ANN-Benchmarks). Returns the table ann_recall and
+    the section of audit.json.
     """
     search = settings.index.search
     unmeasured = None
@@ -48,22 +53,22 @@ def run_ann_recall(
     elif search.min_score is not None:
         unmeasured = "the application's score cut-off shortens the results"
     if unmeasured is not None:
-        return StageResult(
-            {"ann_recall": schemas.ANN_RECALL.empty_table()},
-            {"n": 0, f"ann_recall@{K}": NOT_MEASURED.as_dict(), "reason": unmeasured},
-            [_not_measured(unmeasured)],
-        )
-    passing = snapshot.passes_filter
-    searchable = snapshot.searchable if passing is None else snapshot.searchable & passing
-    exact = ExactSearch(snapshot.vectors, searchable, snapshot.metric)
+        return _unmeasured(unmeasured)
+    exact = ExactSearch(snapshot.vectors, snapshot.searchable, snapshot.metric)
     identities = Identities(snapshot)
-    hits = search_in_blocks(snapshot, query_vectors, search.limit, progress)
-    best = exact.ranks(query_vectors, None, TOP, progress=progress)
-    reach = kth_distinct(best.top_rows, best.top_scores, identities, np.full(len(query_vectors), K))
+    reach = reach_of(snapshot, np.full(queries.num_rows, -1)) if reach is None else reach
+    wanted = np.minimum(reach.of_each(available_ids(snapshot, identities, reach)), K)
+    answerable = np.flatnonzero(wanted > 0)
+    if not len(answerable):
+        return _unmeasured("the application's filter lets no row through for any query")
+    queries, query_vectors, wanted = queries.take(pa.array(answerable)), query_vectors[answerable], wanted[answerable]
+    reach = reach.take(answerable)
+    hits = search_in_blocks(snapshot, query_vectors, search.limit, progress, reach)
+    best = ranks_within(exact, reach, query_vectors, None, TOP, progress=progress)
+    kth = kth_distinct(best.top_rows, best.top_scores, identities, np.full(len(query_vectors), K))
     scores = exact.scores(query_vectors, hits.rows[:, :K])
-    wanted = min(K, len(np.unique(identities.codes[searchable])))
-    reached = np.count_nonzero(scores >= reach[:, None] - TIE_TOLERANCE, axis=1)
-    recall = np.minimum(reached / max(wanted, 1), 1.0)
+    reached = np.count_nonzero(scores >= kth[:, None] - TIE_TOLERANCE, axis=1)
+    recall = np.minimum(reached / wanted, 1.0)
     table = as_schema(
         {
             "query_id": queries["query_id"],
@@ -101,6 +106,14 @@ def _findings(figure: Proportion, snapshot: TableSnapshot, settings: IndexAuditS
             evidence={"ann_recall@10": figure.as_dict(), "limit": limit, "index_type": snapshot.info.index_type},
         )
     ]
+
+
+def _unmeasured(reason: str) -> StageResult:
+    return StageResult(
+        {"ann_recall": schemas.ANN_RECALL.empty_table()},
+        {"n": 0, f"ann_recall@{K}": NOT_MEASURED.as_dict(), "reason": reason},
+        [_not_measured(reason)],
+    )
 
 
 def _not_measured(reason: str) -> Finding:

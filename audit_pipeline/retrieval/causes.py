@@ -68,11 +68,16 @@ def invalid_vector(miss: Miss, evidence: Evidence) -> Outcome:
 
 
 def filter_excluded(miss: Miss, evidence: Evidence) -> Outcome:
-    """Found when the production filter is lifted."""
-    applied = evidence.settings.index.filter
+    """The filter does not let the row through; or it is found once the filter is lifted, or put before the search."""
+    applied = evidence.applied_filter(miss)
     if applied is None or miss.rank_returned is not None:
         return None
-    return _lifted(miss, evidence, "without_filter", {"filter": applied}, "search once without the filter")
+    shown = {"filter": applied}
+    if not evidence.passes_filter(miss):
+        return shown | {"row_passes": False}
+    if not evidence.settings.index.search.prefilter and evidence.found_by(miss, "filter_first"):
+        return shown | {"found_by": "prefilter"}
+    return _lifted(miss, evidence, "without_filter", shown, "search once without the filter")
 
 
 def below_cutoff(miss: Miss, evidence: Evidence) -> Outcome:
@@ -80,7 +85,10 @@ def below_cutoff(miss: Miss, evidence: Evidence) -> Outcome:
     cutoff = evidence.settings.index.search.min_score
     if cutoff is None or miss.rank_returned is not None:
         return None
-    shown = {"min_score": cutoff, "score": _number(miss.score)}
+    shown: dict[str, Any] = {"min_score": cutoff, "score": _number(miss.score)}
+    distance = evidence.distance_by(miss, "without_cutoff")
+    if distance is not None and not np.isnan(distance):
+        shown["distance"] = _number(distance)  # the store's own, which the cut-off is compared with
     return _lifted(miss, evidence, "without_cutoff", shown, "search once without min_score")
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from audit_pipeline.index.exact import TIE_TOLERANCE, ExactSearch
+from audit_pipeline.index.reach import Reach, ranks_within
 from audit_pipeline.results import Progress, no_progress
 from audit_pipeline.retrieval.causes import CAUSE_ORDER, Cause, cause_of
 from audit_pipeline.retrieval.lexical import LexicalSearch
@@ -40,6 +41,7 @@ class Probes:
     overlaps: list[str | None]
     not_relevant: Callable[[int, np.ndarray], np.ndarray]
     """Mask of rows, given a probe and rows: those that are no answer to it, and so can be ahead of the answer."""
+    reach: Reach | None = None  # the rows each query was ranked among; None: all
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,7 @@ def _miss(probes: Probes, position: int) -> Miss:
         # A row that is left out of the list is no closer than its last one.
         ahead_complete=rank_max == NONE or rows[-1] < 0 or bool(scores[-1] < score - TIE_TOLERANCE),
         overlap=probes.overlaps[position],
+        filter=None if probes.reach is None else probes.reach.filter_of(position),
     )
 
 
@@ -149,7 +152,8 @@ def _look_further(
         batch = short[start : start + _SEARCHES_AT_ONCE]
         k = wanted(batch[-1])
         queries = np.stack([misses[place].query for place in batch])
-        ranks = evidence.exact.ranks(queries, None, k, override=override, drop=drop)
+        reach = _reach_of(probes, np.array([misses[place].position for place in batch]))
+        ranks = ranks_within(evidence.exact, reach, queries, None, k, override=override, drop=drop)
         for place, rows, scores in zip(batch, ranks.top_rows, ranks.top_scores, strict=True):
             miss = misses[place]
             ahead = _ahead(probes, miss.position, rows, scores, miss.score)
@@ -162,8 +166,12 @@ def _cosine_ranks(probes: Probes, missed: np.ndarray, evidence: Evidence) -> dic
     if evidence.exact.metric == "cosine" or len(missed) == 0:
         return {}
     cosine = ExactSearch(evidence.exact.vectors, evidence.exact.searchable & _has_direction(evidence), "cosine")
-    ranks = cosine.ranks(probes.queries[missed], probes.ranking.row[missed], 1)
+    ranks = ranks_within(cosine, _reach_of(probes, missed), probes.queries[missed], probes.ranking.row[missed], 1)
     return dict(zip(missed.tolist(), ranks.rank_min.tolist(), strict=True))
+
+
+def _reach_of(probes: Probes, positions: np.ndarray) -> Reach | None:
+    return None if probes.reach is None else probes.reach.take(positions)
 
 
 def _has_direction(evidence: Evidence) -> np.ndarray:

@@ -13,6 +13,7 @@ from audit_pipeline import schemas
 from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.corpus.sentences import stands_in
 from audit_pipeline.index.exact import TIE_TOLERANCE, ExactSearch
+from audit_pipeline.index.reach import reach_of
 from audit_pipeline.index.snapshot import TableSnapshot
 from audit_pipeline.proportions import stratified, wilson
 from audit_pipeline.results import Progress, StageResult, no_progress
@@ -36,6 +37,9 @@ def run_held_out(
 ) -> StageResult:
     """Scores each held-out sentence against the whole index, the sampled chunks' rows replaced by their bodies.
 
+    Where the application's filter is filled from the chunk's own row (tenants), the whole index is to it what that
+    filter lets through, and its own row: another tenant's copy of a text competes with nobody.
+
     ``held`` is the output of ``corpus.sentences.hold_out`` for the planned chunks, in any order; ``sentence_vectors``
     (query role) and ``body_vectors`` (passage role) are (e, d), aligned with its eligible rows in its order. A chunk
     that the table lacks has no body to put in its place and is ineligible (missing_row). Probes whose sentence also
@@ -56,7 +60,10 @@ def run_held_out(
     exact = ExactSearch(snapshot.vectors, snapshot.searchable, snapshot.metric)
     override = (rows, bodies)
     drop = _other_rows_of(rows, identities)
-    ranking = rank_answers(exact, identities, queries, rows, override=override, drop=drop, progress=progress)
+    reach = None if snapshot.row_filter is None else reach_of(snapshot, rows).including(rows)
+    ranking = rank_answers(
+        exact, identities, queries, rows, override=override, drop=drop, reach=reach, progress=progress
+    )
     ids = probes_held["chunk_id"].to_pylist()
     body_of_row = dict(zip(rows.tolist(), probes_held["body"].to_pylist(), strict=True))
     overlaps = _overlaps(probes_held["held"].to_pylist(), ranking, snapshot, identities, body_of_row)
@@ -74,6 +81,7 @@ def run_held_out(
             returned=np.zeros((len(ids), 0), np.int64),
             overlaps=overlaps,
             not_relevant=lambda probe, other: other != rows[probe],
+            reach=reach,
         ),
         np.flatnonzero(~hit[K]),
         Evidence(snapshot, exact, identities, settings),

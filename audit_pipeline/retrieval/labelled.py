@@ -18,6 +18,7 @@ from audit_pipeline.index.exact import TIE_TOLERANCE, ExactSearch
 from audit_pipeline.index.snapshot import TableSnapshot, VariantFunction
 from audit_pipeline.proportions import bootstrap_mean, wilson
 from audit_pipeline.results import Progress, StageResult, no_progress
+from audit_pipeline.retrieval.askers import askers_of
 from audit_pipeline.retrieval.diagnosis import Diagnosis, Probes, diagnose
 from audit_pipeline.retrieval.miss import Evidence
 from audit_pipeline.retrieval.ranking import Identities, Ranking, nullable, rank_answers, rank_returned
@@ -66,14 +67,17 @@ def run_labelled(
         raise ValueError(f"{len(query_vectors)} query vectors for {queries.num_rows} queries")
     identities = Identities(snapshot)
     exact = ExactSearch(snapshot.vectors, snapshot.searchable, snapshot.metric)
-    relevant_ids = _relevant(labels)
-    relevant_rows = _padded([snapshot.row_of(pa.array(ids, pa.string())) for ids in relevant_ids])
-    answer = _closest(exact.scores(query_vectors, relevant_rows), relevant_rows)
+    askers = askers_of(snapshot, relevant_chunks(labels))
+    relevant_ids, reach = askers.relevant_ids, askers.reach
+    relevant_rows = _padded(askers.relevant_rows)
+    reachable = np.array([reach.holds(query, rows) for query, rows in enumerate(relevant_rows)], bool)
+    scores = exact.scores(query_vectors, relevant_rows)
+    answer = _closest(np.where(reachable.reshape(scores.shape), scores, np.nan), relevant_rows)
     answer_rows = np.take_along_axis(relevant_rows, answer[:, None], 1)[:, 0] if len(answer) else np.zeros(0, np.int64)
     answer_ids = [ids[place] for ids, place in zip(relevant_ids, answer, strict=True)]
     limit = settings.index.search.limit
-    hits = search_in_blocks(snapshot, query_vectors, limit, progress)
-    ranking = rank_answers(exact, identities, query_vectors, answer_rows, progress=progress)
+    hits = search_in_blocks(snapshot, query_vectors, limit, progress, reach)
+    ranking = rank_answers(exact, identities, query_vectors, answer_rows, reach=reach, progress=progress)
     relevant_codes = identities.codes_of(relevant_rows)
     first_returned = _first_returned(hits.rows, identities, relevant_codes)
     figures = _figures(hits.rows, ranking, identities, relevant_codes, np.array([len(ids) for ids in relevant_ids]))
@@ -92,6 +96,7 @@ def run_labelled(
             returned=hits.rows,
             overlaps=[None] * len(query_ids),
             not_relevant=lambda probe, rows: ~np.isin(identities.codes_of(rows), relevant_codes[probe]),
+            reach=reach,
         ),
         np.flatnonzero(missed),
         Evidence(snapshot, exact, identities, settings, variants=variants),
@@ -125,13 +130,19 @@ def run_labelled(
     tables = {
         "labelled_retrieval": table,
         "retrieved": retrieved_table(RUN, ids, hits.rows, query_vectors, exact, identities),
-        "qrels": _judgements(labels, query_ids),
+        "qrels": _judgements(labels, query_ids, relevant_ids),
     }
     summary = _summary(table, asked_enough, ranking.haystack, labels.invalid, diagnosis)
+    if askers.left_out.any():
+        # Told beside the figures: they speak of the rest of the judgements.
+        summary["judged_for_others"] = {
+            "queries": int(np.count_nonzero(askers.left_out)),
+            "judgements": int(askers.left_out.sum()),
+        }
     return StageResult(tables, summary, label_findings(labels, table.num_rows))
 
 
-def _relevant(labels: Labels) -> list[list[str]]:
+def relevant_chunks(labels: Labels) -> list[list[str]]:
     """Relevant chunk ids of each query, sorted, in the order of the queries."""
     by_query: dict[str, set[str]] = {query: set() for query in labels.queries["query_id"].to_pylist()}
     judged = labels.qrels.filter(pc.greater(labels.qrels["relevance"], 0))
@@ -238,8 +249,12 @@ def _verbatim(queries: list[str], relevant_rows: np.ndarray, snapshot: TableSnap
     return verbatim
 
 
-def _judgements(labels: Labels, query_ids: list[str]) -> pa.Table:
+def _judgements(labels: Labels, query_ids: list[str], relevant_ids: list[list[str]]) -> pa.Table:
+    """The judgements that the figures rest on: of relevant chunks, those that the query's asker can be shown."""
     qrels = labels.qrels.filter(pc.is_in(labels.qrels["query_id"], value_set=pa.array(query_ids, pa.string())))
+    kept = {(query, chunk) for query, chunks in zip(query_ids, relevant_ids, strict=True) for chunk in chunks}
+    pairs = zip(*(qrels[name].to_pylist() for name in ("query_id", "chunk_id", "relevance")), strict=True)
+    qrels = qrels.filter(pa.array([value <= 0 or (query, chunk) in kept for query, chunk, value in pairs], pa.bool_()))
     columns = {
         "run": pa.array([RUN] * qrels.num_rows, pa.string()),
         "query_id": qrels["query_id"],

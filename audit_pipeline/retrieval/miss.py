@@ -41,6 +41,7 @@ class Miss:
     ahead_scores: np.ndarray
     ahead_complete: bool
     overlap: str | None = None  # id of the row that also holds the held sentence
+    filter: str | None = None  # the filter it was sent with, where that is filled from a row
 
 
 @dataclass(frozen=True)
@@ -92,13 +93,35 @@ class Evidence:
             self._code_of_row[row] = self._code_of_text.setdefault(self.text(row), len(self._code_of_text))
         return self._code_of_row[row]
 
+    def applied_filter(self, miss: Miss) -> str | None:
+        """The filter that the application sent with the query."""
+        return self.settings.index.filter if miss.filter is None else miss.filter
+
+    def passes_filter(self, miss: Miss) -> bool:
+        """Whether the filter lets a row of the answer through; where it was not evaluated over the rows, it does."""
+        passing = self.snapshot.passes_filter
+        if passing is None or miss.row < 0:
+            return True
+        code = self.identities.codes_of(np.array([miss.row]))[0]
+        return bool(passing[self.identities.rows_of_code(int(code))].any())
+
     def found_by(self, miss: Miss, variant: str) -> bool | None:
         """Whether the variant search returns the answer within its limit; None where no variants can be run."""
+        return None if self.variants is None else self.distance_by(miss, variant) is not None
+
+    def distance_by(self, miss: Miss, variant: str) -> float | None:
+        """The store's own distance of the answer in the variant search, NaN where it says none; None if not found."""
         if self.variants is None:
             return None
-        hits = self.variants(miss.query[None, :], self.settings.index.search.limit, variant)
-        rows = hits.rows[0]
-        return any(self.identities.id_of(row) == miss.chunk_id for row in rows[rows >= 0])
+        limit = self.settings.index.search.limit
+        if miss.filter is None:
+            hits = self.variants(miss.query[None, :], limit, variant)
+        else:
+            hits = self.variants(miss.query[None, :], limit, variant, np.array([miss.filter], dtype=object))
+        place = next((p for p, row in enumerate(hits.rows[0]) if self.identities.id_of(row) == miss.chunk_id), None)
+        if place is None:
+            return None
+        return float("nan") if hits.distances is None else float(hits.distances[0, place])
 
     def would_hit(self, miss: Miss) -> bool | None:
         """Whether the fresh vector in the answer's place would hit against the same rows, ties in its favour.

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from audit_pipeline.index.exact import TIE_TOLERANCE, ExactSearch
+from audit_pipeline.index.reach import Reach, ranks_within
 from audit_pipeline.index.snapshot import TableSnapshot
 from audit_pipeline.results import Progress, no_progress
 
@@ -23,8 +24,8 @@ class Ranking:
 
     ``row`` (m,) the answer's row (its best row where its id stands on several), -1 for none; ``rank_min`` and
     ``rank_max`` (m,) int64, ties within 1e-6 for and against it, other rows of its own id not counted, -1 without a
-    searchable answer; ``score`` (m,) float64; ``top_rows`` (m, TOP) and ``top_scores`` all best rows, the answer's
-    among them; ``haystack`` the number of rows scored.
+    searchable answer within reach; ``score`` (m,) float64; ``top_rows`` (m, TOP) and ``top_scores`` all best rows
+    within reach, the answer's among them; ``haystack`` the number of rows scored, the median where reaches differ.
     """
 
     row: np.ndarray
@@ -79,11 +80,13 @@ def rank_answers(
     *,
     override: tuple[np.ndarray, np.ndarray] | None = None,
     drop: np.ndarray | None = None,
+    reach: Reach | None = None,
     progress: Progress = no_progress,
 ) -> Ranking:
     """Exact ranks of answers given by one row each, (m,) ordinals, -1 for an answer the table lacks.
 
-    ``override`` and ``drop`` as in ``ExactSearch.ranks``.
+    ``override`` and ``drop`` as in ``ExactSearch.ranks``; ``reach`` are the rows each query is ranked among (default:
+    all).
     """
     rows = np.asarray(rows, np.int64).copy()
     codes = identities.codes_of(rows)
@@ -92,10 +95,12 @@ def rank_answers(
         for probe in identities.repeated(codes):
             own = identities.rows_of_code(codes[probe])
             scores = exact.scores(queries[probe : probe + 1], own[None, :])[0]
+            if reach is not None:
+                scores = np.where(reach.holds(int(probe), own), scores, np.nan)
             if not np.isnan(scores).all():
                 rows[probe] = own[np.nanargmax(scores)]
                 copies[int(probe)] = scores
-    ranks = exact.ranks(queries, rows, TOP, override=override, drop=drop, progress=progress)
+    ranks = ranks_within(exact, reach, queries, rows, TOP, override=override, drop=drop, progress=progress)
     rank_max = ranks.rank_max.copy()
     for probe, scores in copies.items():
         level = np.count_nonzero(scores >= ranks.score[probe] - TIE_TOLERANCE) - 1

@@ -1,6 +1,8 @@
-"""What the application's search does to rows on its own: short answers, the cut-off, the filter. No limit is judged."""
+"""What the application's search does to rows on its own: short answers, and the cut-off. No limit is judged."""
 
 from __future__ import annotations
+
+import json
 
 import numpy as np
 import pyarrow as pa
@@ -8,38 +10,80 @@ import pyarrow.compute as pc
 
 from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.findings import Finding
-from audit_pipeline.index.snapshot import TableSnapshot
+from audit_pipeline.index.exact import TIE_TOLERANCE
+from audit_pipeline.index.reach import Reach
+from audit_pipeline.index.snapshot import SearchHits, TableSnapshot
+from audit_pipeline.retrieval.ranking import Identities, Ranking
+
+_PERCENTILES = (5, 50, 95)
 
 
-def search_findings(
-    table: pa.Table, snapshot: TableSnapshot, expected: int, settings: IndexAuditSettings
-) -> list[Finding]:
-    """Findings short_results, below_cutoff and filter_excludes of a self-retrieval ``table``.
+def expected_results(
+    snapshot: TableSnapshot,
+    identities: Identities,
+    reach: Reach,
+    ranking: Ranking,
+    hits: SearchHits,
+    settings: IndexAuditSettings,
+) -> np.ndarray:
+    """(m,) int64: distinct ids that each search could have answered with.
 
-    ``expected`` is the number of ids each search could have answered with.
+    Those that its filter lets through and its metric can score, at most the limit. Under a score cut-off, those of
+    them that lie within it by exact score; where the search found enough and the cut-off took them away, no more than
+    were returned: that is ``below_cutoff`` and not a short answer. More ids than ``ranking`` keeps are not asked for.
     """
-    findings = []
-    # A cut-off is there to shorten results: what it drops wrongly is below_cutoff.
-    if settings.index.search.min_score is None:
-        findings += _short_results(table, expected)
-    return findings + _below_cutoff(table, settings) + _filter_excludes(snapshot, settings)
+    cutoff = settings.index.search.min_score
+    available = available_ids(snapshot, identities, reach)
+    expected = np.minimum(reach.of_each(available), settings.index.search.limit)
+    if cutoff is None:
+        return expected
+    found = hits.returned if hits.beyond_cutoff is None else hits.returned + hits.beyond_cutoff
+    near = distance_of(ranking.top_scores, snapshot.metric) <= cutoff - TIE_TOLERANCE
+    codes = np.where(near, identities.codes_of(ranking.top_rows), -1)
+    within = np.array([len(np.unique(own[own >= 0])) for own in codes], np.int64)
+    return np.where(found >= expected, np.minimum(expected, hits.returned), np.minimum(expected, within))
 
 
-def _short_results(table: pa.Table, expected: int) -> list[Finding]:
+def available_ids(snapshot: TableSnapshot, identities: Identities, reach: Reach) -> list[int]:
+    """Distinct ids that a search can answer with, of each haystack of the reach."""
+    counts = []
+    for rows in reach.rows:
+        within = np.flatnonzero(snapshot.searchable) if rows is None else rows[snapshot.searchable[rows]]
+        counts.append(len(np.unique(identities.codes[within])))
+    return counts
+
+
+def distance_of(scores: np.ndarray, metric: str) -> np.ndarray:
+    """The distance LanceDB gives rows of these exact scores: 1 - cosine, 1 - dot product, or squared l2."""
+    return -scores if metric == "l2" else 1 - scores
+
+
+def search_findings(table: pa.Table, settings: IndexAuditSettings) -> list[Finding]:
+    """Findings short_results and below_cutoff of a self-retrieval ``table``."""
+    return _short_results(table) + _below_cutoff(table, settings)
+
+
+def _short_results(table: pa.Table) -> list[Finding]:
     n = table.num_rows
-    short = table.filter(pc.less(table["returned"], expected))
+    short = table.filter(pc.less(table["returned"], table["expected"]))
     if not short.num_rows:
         return []
+    lost = pc.sum(pc.subtract(short["expected"], short["returned"])).as_py()
     return [
         Finding(
             "short_results",
             "warning",
-            f"{short.num_rows:,} of {n:,} searches answered with fewer than the {expected} chunks that were asked for "
-            "and could be had.",
+            f"{short.num_rows:,} of {n:,} searches answered with fewer chunks than were asked for and could be had "
+            f"({lost / short.num_rows:.1f} fewer on average).",
             "Filter before the search (prefilter: true), raise nprobes, or ask for more rows and cut afterwards.",
             n_compared=n,
             share=short.num_rows / n,
-            evidence={"searches": n, "short": short.num_rows, "expected": expected},
+            evidence={
+                "searches": n,
+                "short": short.num_rows,
+                "expected": pc.sum(short["expected"]).as_py(),
+                "returned": pc.sum(short["returned"]).as_py(),
+            },
             examples=short["chunk_id"].to_pylist(),
         )
     ]
@@ -50,36 +94,29 @@ def _below_cutoff(table: pa.Table, settings: IndexAuditSettings) -> list[Finding
     below = table.filter(pc.equal(table["cause"], "below_cutoff"))
     if not below.num_rows:
         return []
-    scores = below["score"].to_numpy()
+    cutoff = settings.index.search.min_score
+    evidence: dict[str, object] = {"min_score": cutoff, "score": _spread(below["score"].drop_null().to_numpy())}
+    found = [json.loads(notes).get("distance") for notes in below["evidence"].to_pylist()]
+    distances = np.array([distance for distance in found if distance is not None])
+    seen = ""
+    if len(distances):
+        evidence["distance"] = _spread(distances)
+        low, middle, high = np.percentile(distances, _PERCENTILES)
+        seen = f" Their _distance is {middle:.3g} at the median ({low:.3g} to {high:.3g} for nine in ten)."
     return [
         Finding(
             "below_cutoff",
             "warning",
-            f"The cut-off min_score = {settings.index.search.min_score} drops {below.num_rows:,} of {n:,} probes that "
-            "the search found by their own text.",
-            "Lower the cut-off, or set it from the scores of queries whose answers are known.",
+            f"The cut-off min_score = {cutoff} drops {below.num_rows:,} of {n:,} probes that the search found by their "
+            f"own text.{seen}",
+            "Let a larger _distance pass, or set the cut-off from the distances of queries whose answers are known.",
             n_compared=n,
             share=below.num_rows / n,
-            evidence={"score": {f"p{q}": float(np.percentile(scores, q)) for q in (5, 50, 95)}},
+            evidence=evidence,
             examples=below["chunk_id"].to_pylist(),
         )
     ]
 
 
-def _filter_excludes(snapshot: TableSnapshot, settings: IndexAuditSettings) -> list[Finding]:
-    passes, n = snapshot.passes_filter, snapshot.rows.num_rows
-    if passes is None or passes.all():
-        return []
-    hidden = np.flatnonzero(~passes)
-    return [
-        Finding(
-            "filter_excludes",
-            "info",
-            f"The filter {settings.index.filter!r} hides {len(hidden):,} of {n:,} rows.",
-            "If that is more than it should be, look for nulls in the filtered columns: SQL comparisons drop them.",
-            n_compared=n,
-            share=len(hidden) / n,
-            evidence={"hidden": len(hidden), "rows": n},
-            examples=snapshot.chunk_ids.take(pa.array(hidden[:5])).to_pylist(),
-        )
-    ]
+def _spread(values: np.ndarray) -> dict[str, float]:
+    return {f"p{q}": float(np.percentile(values, q)) for q in _PERCENTILES} if len(values) else {}

@@ -10,13 +10,15 @@ import pyarrow as pa
 from audit_pipeline import schemas
 from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.index.exact import ExactSearch
+from audit_pipeline.index.reach import Reach, reach_of
+from audit_pipeline.index.row_filter import RowFilter
 from audit_pipeline.index.snapshot import SearchHits, TableSnapshot, VariantFunction
 from audit_pipeline.proportions import stratified
 from audit_pipeline.results import Progress, StageResult, no_progress
 from audit_pipeline.retrieval.diagnosis import Diagnosis, Probes, diagnose
 from audit_pipeline.retrieval.miss import Evidence, Fidelity, FidelityCheck, texts_by_id
 from audit_pipeline.retrieval.ranking import Identities, best_others, nullable, rank_answers, rank_returned
-from audit_pipeline.retrieval.search_findings import search_findings
+from audit_pipeline.retrieval.search_findings import expected_results, search_findings
 from audit_pipeline.retrieval.tables import PROBE_COLUMNS, as_schema, booleans, qrels_table, retrieved_table
 
 RUN = "self"
@@ -40,16 +42,20 @@ def run_self_retrieval(
     order; ``store`` (schema CHUNKS) is the source store where there is one. Returns the tables ``self_retrieval``,
     ``retrieved`` and ``qrels``, and the section self_retrieval of audit.json without its strata, with ``causes``
     (counts by cause) and ``misses`` beside it. ``fidelity`` judges the vectors of the missed chunks. The headline
-    self@1 is as returned. Raises ValueError where plan and vectors differ in length.
+    self@1 is as returned. Every probe is searched, and ranked, among the rows that the application's filter lets
+    through, which is filled from the probe's own row where it names columns. Raises ValueError where plan and vectors
+    differ in length.
     """
     if len(query_vectors) != plan.num_rows:
         raise ValueError(f"{len(query_vectors)} query vectors for {plan.num_rows} probes")
     identities = Identities(snapshot)
     exact = ExactSearch(snapshot.vectors, snapshot.searchable, snapshot.metric)
     limit = settings.index.search.limit
-    hits = search_in_blocks(snapshot, query_vectors, limit, progress)
     chunk_ids = plan["chunk_id"]
-    ranking = rank_answers(exact, identities, query_vectors, snapshot.row_of(chunk_ids), progress=progress)
+    own_rows = snapshot.row_of(chunk_ids)
+    reach = reach_of(snapshot, own_rows)
+    hits = search_in_blocks(snapshot, query_vectors, limit, progress, reach)
+    ranking = rank_answers(exact, identities, query_vectors, own_rows, reach=reach, progress=progress)
     returned_rank = rank_returned(hits.rows, identities, identities.codes_of(ranking.row))
     hit_1 = returned_rank == 1
     ids = chunk_ids.to_pylist()
@@ -72,6 +78,7 @@ def run_self_retrieval(
             returned=hits.rows,
             overlaps=[None] * len(ids),
             not_relevant=lambda probe, rows: identities.codes_of(rows) != codes[probe],
+            reach=reach,
         ),
         missed,
         Evidence(snapshot, exact, identities, settings, own_texts, variants, judged),
@@ -89,6 +96,7 @@ def run_self_retrieval(
         "best_other_score": nullable(other_score, pa.float64()),
         "best_other_id": identities.ids_of(other_row),
         "returned": pa.array(hits.returned, pa.int32()),
+        "expected": pa.array(expected_results(snapshot, identities, reach, ranking, hits, settings), pa.int32()),
         "hit_1": pa.array(hit_1),
         "hit_10": pa.array((returned_rank >= 1) & (returned_rank <= 10))
         if limit >= 10
@@ -103,22 +111,37 @@ def run_self_retrieval(
         "retrieved": retrieved_table(RUN, probe_ids, hits.rows, query_vectors, exact, identities),
         "qrels": qrels_table(RUN, probe_ids, chunk_ids),
     }
-    expected = min(limit, _available(snapshot, identities))
-    summary = _summary(table, ranking.haystack, limit, expected, diagnosis)
-    return StageResult(tables, summary, search_findings(table, snapshot, expected, settings))
+    summary = _summary(table, ranking.haystack, limit, diagnosis)
+    if snapshot.row_filter is not None:
+        summary["filters"] = _filters(snapshot, snapshot.row_filter, reach, own_rows)
+    return StageResult(tables, summary, search_findings(table, settings))
 
 
-def search_in_blocks(snapshot: TableSnapshot, queries: np.ndarray, limit: int, progress: Progress) -> SearchHits:
-    """The application's search for many queries: rows (m, limit) padded with -1, returned (m,)."""
+def search_in_blocks(
+    snapshot: TableSnapshot, queries: np.ndarray, limit: int, progress: Progress, reach: Reach | None = None
+) -> SearchHits:
+    """The application's search for many queries: rows (m, limit) padded with -1, returned and beyond_cutoff (m,).
+
+    Each query is sent with the filter of its ``reach``, those of one filter together.
+    """
     rows = np.full((len(queries), limit), -1, np.int64)
     returned = np.zeros(len(queries), np.int64)
+    beyond = np.zeros(len(queries), np.int64)
+    own_filters = reach is not None and reach.filters is not None
+    order = np.argsort(reach.group, kind="stable") if reach is not None and own_filters else np.arange(len(queries))
     for start in range(0, len(queries), _SEARCH_BLOCK):
-        hits = snapshot.search(queries[start : start + _SEARCH_BLOCK], limit)
+        part = order[start : start + _SEARCH_BLOCK]
+        if reach is not None and reach.filters is not None:
+            hits = snapshot.search(queries[part], limit, reach.filters[part])
+        else:
+            hits = snapshot.search(queries[part], limit)
         width = min(limit, hits.rows.shape[1])
-        rows[start : start + len(hits.rows), :width] = hits.rows[:, :width]
-        returned[start : start + len(hits.rows)] = hits.returned
-        progress("searching", start + len(hits.rows), len(queries))
-    return SearchHits(rows, returned)
+        rows[part, :width] = hits.rows[:, :width]
+        returned[part] = hits.returned
+        if hits.beyond_cutoff is not None:
+            beyond[part] = hits.beyond_cutoff
+        progress("searching", start + len(part), len(queries))
+    return SearchHits(rows, returned, beyond_cutoff=beyond)
 
 
 def _query_texts(
@@ -134,13 +157,19 @@ def _query_texts(
     return texts
 
 
-def _available(snapshot: TableSnapshot, identities: Identities) -> int:
-    """Distinct ids that the application could get: searchable, and let through by its filter."""
-    passing = snapshot.searchable if snapshot.passes_filter is None else snapshot.searchable & snapshot.passes_filter
-    return len(np.unique(identities.codes[passing]))
+def _filters(snapshot: TableSnapshot, row_filter: RowFilter, reach: Reach, own_rows: np.ndarray) -> dict[str, Any]:
+    """What audit.json says of a filter that is filled from rows: its columns, and the rows its fillings let through."""
+    counts = [0 if rows is None else int(np.count_nonzero(snapshot.searchable[rows])) for rows in reach.rows]
+    sizes = reach.of_each(counts)[own_rows >= 0]
+    return {
+        "columns": row_filter.names,
+        "distinct": row_filter.distinct,
+        "searched": len(reach.rows),
+        "haystack": {"smallest": int(sizes.min(initial=0)), "largest": int(sizes.max(initial=0))},
+    }
 
 
-def _summary(table: pa.Table, haystack: int, limit: int, expected: int, diagnosis: Diagnosis) -> dict[str, Any]:
+def _summary(table: pa.Table, haystack: int, limit: int, diagnosis: Diagnosis) -> dict[str, Any]:
     rank_min = table["rank_min"].fill_null(0).to_numpy()
     rank_max = table["rank_max"].fill_null(0).to_numpy()
 
@@ -155,7 +184,7 @@ def _summary(table: pa.Table, haystack: int, limit: int, expected: int, diagnosi
         "self@10": corpus(booleans(table["hit_10"])) if limit >= 10 else None,
         "self@1_lenient": corpus(rank_min == 1),
         "self@1_unique": corpus(rank_max == 1),
-        "short_results": int(np.count_nonzero(table["returned"].to_numpy() < expected)),
+        "short_results": int(np.count_nonzero(table["returned"].to_numpy() < table["expected"].to_numpy())),
         "causes": diagnosis.counts,
         "misses": diagnosis.misses,
     }

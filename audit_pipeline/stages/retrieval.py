@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from audit_pipeline.index.reach import reach_of
 from audit_pipeline.results import StageResult
 from audit_pipeline.retrieval.ann_recall import run_ann_recall
+from audit_pipeline.retrieval.askers import askers_of
 from audit_pipeline.retrieval.held_out import run_held_out
-from audit_pipeline.retrieval.labelled import label_findings, run_labelled
+from audit_pipeline.retrieval.labelled import label_findings, relevant_chunks, run_labelled
 from audit_pipeline.retrieval.self_retrieval import run_self_retrieval
 from audit_pipeline.retrieval.vector_findings import vector_findings
 from audit_pipeline.retrieval.verdict import run_verdict
@@ -89,14 +91,18 @@ def ann_recall(workspace: Workspace) -> StageResult:
     labels = planned_labels(workspace) if can_probe(workspace, snapshot) else None
     prompt, dimension = workspace.settings.encoder.query_arm, snapshot.info.dimension
     ids = [f"heldout:{chunk_id}" for chunk_id in eligible["chunk_id"].to_pylist()]
+    reach = reach_of(snapshot, snapshot.row_of(eligible["chunk_id"]))
     runs = ["held_out"] * len(ids)
     vectors = [workspace.encoded(prompt, eligible["held"], dimension)]
     if labels is not None:
         ids += labels.queries["query_id"].to_pylist()
         runs += ["labelled"] * len(labels.queries)
         vectors.append(workspace.encoded(prompt, labels.queries["text"], dimension))
+        reach = reach.followed_by(askers_of(snapshot, relevant_chunks(labels)).reach)
     queries = pa.table({"query_id": pa.array(ids, pa.string()), "run": pa.array(runs, pa.string())})
-    return run_ann_recall(snapshot, queries, np.concatenate(vectors), workspace.settings, workspace.progress)
+    return run_ann_recall(
+        snapshot, queries, np.concatenate(vectors), workspace.settings, workspace.progress, reach=reach
+    )
 
 
 BEFORE_THE_VERDICT = (

@@ -81,6 +81,7 @@ def self_table(p: dict[str, Any], haystack: int = 91_000) -> pa.Table:
         "best_other_score": [0.8] * n,
         "best_other_id": ["c00000"] * n,
         "returned": [10] * n,
+        "expected": [10] * n,
         "cause": [None if h else CAUSES[i % len(CAUSES)] for i, h in enumerate(p["hit_1"])],
         "evidence": [None if h else json.dumps({"winner": f"c{(i + 1) % n:05d}"}) for i, h in enumerate(p["hit_1"])],
     }

@@ -1,25 +1,33 @@
+import json
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from audit_pipeline.findings import Finding
-from audit_pipeline.retrieval.search_findings import search_findings
+from audit_pipeline.index.exact import ExactSearch
+from audit_pipeline.index.reach import Reach
+from audit_pipeline.index.snapshot import SearchHits
+from audit_pipeline.retrieval.ranking import Identities, rank_answers
+from audit_pipeline.retrieval.search_findings import distance_of, expected_results, search_findings
 from audit_pipeline_tests.retrieval.test_strata import D1, self_table
-from audit_pipeline_tests.retrieval.worlds import axes, chunk_table, settings, snapshot
+from audit_pipeline_tests.retrieval.worlds import chunk_table, on_circle, settings, snapshot
 
-ROWS = chunk_table(["x", "y", "z", "w"], ["one", "two", "three", "four"])
+NO_ANSWER = {"distance": 0.5}
 
 
-def probes(returned: list[int], causes: list[str | None], scores: list[float]) -> pa.Table:
+def probes(
+    returned: list[int], causes: list[str | None], scores: list[float], expected: int = 10, notes: object = NO_ANSWER
+) -> pa.Table:
     rows = self_table([("a", D1, "0-39", cause is None, True) for cause in causes]).to_pylist()
     for row, n, cause, score in zip(rows, returned, causes, scores, strict=True):
-        row |= {"returned": n, "cause": cause, "score": score}
+        row |= {"returned": n, "expected": expected, "cause": cause, "score": score}
+        row["evidence"] = None if cause is None else json.dumps(notes)
     return pa.Table.from_pylist(rows, schema=self_table([]).schema)
 
 
-def codes(table: pa.Table, passes: np.ndarray | None = None, expected: int = 10, **index: object) -> dict[str, Finding]:
-    made = snapshot(ROWS, axes(4), passes_filter=passes)
-    return {f.code: f for f in search_findings(table, made, expected, settings(index=index))}
+def codes(table: pa.Table, **index: object) -> dict[str, Finding]:
+    return {f.code: f for f in search_findings(table, settings(index=index))}
 
 
 CLEAN = probes([10, 10], [None, None], [1.0, 1.0])
@@ -28,15 +36,14 @@ CLEAN = probes([10, 10], [None, None], [1.0, 1.0])
 def test_a_full_answer_to_every_search_has_no_finding():
     assert codes(CLEAN) == {}
     assert codes(CLEAN.slice(0, 0)) == {}
-    assert codes(CLEAN, np.ones(4, bool), filter="true") == {}
 
 
-def test_short_answers_are_a_warning_unless_a_cut_off_shortens_them():
+def test_short_answers_are_a_warning():
     short = probes([10, 7], [None, None], [1.0, 1.0])
     found = codes(short)["short_results"]
     assert (found.severity, found.share, found.n_compared, found.examples) == ("warning", 0.5, 2, ["p1"])
-    assert codes(short, expected=7) == {}
-    assert codes(short, search={"min_score": 0.3}) == {}
+    assert found.evidence == {"searches": 2, "short": 1, "expected": 10, "returned": 7}
+    assert codes(probes([10, 7], [None, None], [1.0, 1.0], expected=7)) == {}
 
 
 def test_below_cutoff_shows_the_distribution_of_what_was_dropped():
@@ -44,8 +51,49 @@ def test_below_cutoff_shows_the_distribution_of_what_was_dropped():
     found = codes(table, search={"min_score": 0.3})["below_cutoff"]
     assert (found.severity, found.share) == ("warning", 0.75)
     assert found.evidence["score"] == pytest.approx({"p5": 0.22, "p50": 0.4, "p95": 0.58})
+    assert found.evidence["distance"] == {"p5": 0.5, "p50": 0.5, "p95": 0.5}
+    unknown = probes([1], ["below_cutoff"], [0.2], notes={})
+    assert "distance" not in codes(unknown, search={"min_score": 0.3})["below_cutoff"].evidence
 
 
-def test_rows_behind_the_filter_are_counted():
-    found = codes(CLEAN, np.array([True, False, True, False]), filter="a = 1")["filter_excludes"]
-    assert (found.severity, found.share, found.examples) == ("info", 0.5, ["y", "w"])
+# Five rows on a circle, all 20 degrees apart; one query at the first row. Distances 1 - cos of 0, 20, 40, 60, 80.
+CIRCLE = snapshot(chunk_table([*"vwxyy"], ["t"] * 5), on_circle(0, 20, 40, 60, 80))
+IDENTITIES = Identities(CIRCLE)
+
+
+def expected(returned: int, beyond: int | None, reach: Reach, limit: int = 10, min_score: float | None = None) -> int:
+    exact = ExactSearch(CIRCLE.vectors, CIRCLE.searchable, "cosine")
+    query = on_circle(0)
+    ranking = rank_answers(exact, IDENTITIES, query, np.array([0]), reach=reach)
+    hits = SearchHits(
+        np.zeros((1, limit), np.int64), np.array([returned]), None, None if beyond is None else np.array([beyond])
+    )
+    asked = settings(index={"search": {"limit": limit, "min_score": min_score}})
+    (found,) = expected_results(CIRCLE, IDENTITIES, reach, ranking, hits, asked)
+    return int(found)
+
+
+EVERYTHING = Reach(np.zeros(1, np.int64), (None,))
+SOME = Reach(np.zeros(1, np.int64), (np.array([0, 2, 3, 4]),))
+
+
+def test_as_many_ids_are_expected_as_can_be_had_and_are_asked_for():
+    assert expected(0, None, EVERYTHING) == 4  # the id y stands on two rows
+    assert expected(0, None, EVERYTHING, limit=3) == 3
+    assert expected(0, None, SOME) == 3
+    assert expected(0, None, Reach(np.array([-1]), (None,))) == 0
+
+
+def test_a_cut_off_may_shorten_an_answer_but_not_hide_a_search_that_was_short():
+    # 1 - cos(40 degrees) is 0.234: within 0.3 lie v, w and x. What the search found and the cut-off took away is fine.
+    assert expected(3, 1, EVERYTHING, min_score=0.3) == 3
+    assert expected(1, 3, EVERYTHING, min_score=0.3) == 1
+    # Two found of four: the search itself was short, and a third lies within the cut-off.
+    assert expected(2, 0, EVERYTHING, min_score=0.3) == 3
+    assert expected(2, 0, SOME, min_score=0.3) == 2
+    assert expected(1, 0, EVERYTHING, min_score=0.01) == 1
+
+
+def test_the_stores_distances_follow_from_the_exact_scores():
+    for metric, score, distance in (("cosine", 0.8, 0.2), ("dot", 3.0, -2.0), ("l2", -0.5, 0.5)):
+        assert distance_of(np.array([score]), metric) == pytest.approx([distance])

@@ -26,6 +26,7 @@ def self_table(entries: list[tuple[str | None, dt.date | None, str, bool, bool |
             "stratum_chunks": 100,
             "weight": 1.0,
             "returned": 10,
+            "expected": 10,
             "hit_1": hit_1,
             "hit_10": hit_10,
         }

@@ -247,7 +247,13 @@ class IndexSettings(Settings):
     metric: Literal["cosine", "l2", "dot"] = Field(
         default="cosine", description="Metric the application searches with."
     )
-    filter: str | None = Field(default=None, description="SQL filter that the application always sends.")
+    filter: str | None = Field(
+        default=None,
+        description=(
+            "SQL filter that the application always sends; {column} or '{column}' is filled from the probe's own row "
+            "(tenants), {{ and }} are braces."
+        ),
+    )
     vector_index: VectorIndexSettings = Field(default_factory=VectorIndexSettings, description="ANN index to build.")
     search: SearchSettings = Field(default_factory=SearchSettings, description="The application's search.")
     storage_options: dict[str, str] = Field(default_factory=dict, description="Object store options for LanceDB.")

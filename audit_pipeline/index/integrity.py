@@ -240,13 +240,12 @@ def _filter_excludes(comparison: Comparison, snapshot: TableSnapshot, sql: str |
     if passes is None or undecided is None or passes.all():
         return []
     findings = []
+    remedy = "Add 'OR column IS NULL' to the filter where these rows should be found, or fill the column."
+    if snapshot.row_filter is not None:
+        filled = ", ".join(snapshot.row_filter.names)
+        remedy = f"Fill the columns of the filter ({filled}): a row without a value there is nobody's."
     told: list[tuple[np.ndarray, Severity, str, str]] = [
-        (
-            undecided,
-            "warning",
-            "a null makes the filter neither true nor false, and SQL drops the row",
-            "Add 'OR column IS NULL' to the filter where these rows should be found, or fill the column.",
-        ),
+        (undecided, "warning", "a null makes the filter neither true nor false, and SQL drops the row", remedy),
         (~passes & ~undecided, "info", "by intent or not", "Nothing to do where the filter is meant so."),
     ]
     for rows, severity, why, remedy in told:

@@ -62,7 +62,7 @@ def cells_of(elements: Sequence[Mapping[str, Any]], keys: Sequence[str], figure:
             continue
         source = _source(element) if "source" in keys else ""
         date = str(element.get("ingestion_date") or NO_DATE) if "ingestion_date" in keys else ""
-        other = [visible(str(element[key])) for key in keys if key not in ("source", "ingestion_date")]
+        other = [_words(element[key]) for key in keys if key not in ("source", "ingestion_date")]
         name = " · ".join(part for part in (source, date, *other) if part)
         cells.append(Cell(name, share["value"], share["low"], share["high"], share["n"], source, date))
     return cells
@@ -103,6 +103,13 @@ def grid_of(
     sources = sorted(worst, key=lambda source: (worst[source], source))[:most_sources]
     shown = [cell for cell in cells if cell.source in sources]
     return Grid(shown, sources, sorted({cell.period for cell in shown}))
+
+
+def _words(value: Any) -> str:
+    """A key's value; of the values that fill a filter, which have their columns' names, the values alone."""
+    if isinstance(value, Mapping):
+        return " · ".join("(none)" if own is None else visible(str(own)) for own in value.values())
+    return visible(str(value))
 
 
 def _source(element: Mapping[str, Any]) -> str:

@@ -90,6 +90,9 @@ def _drawn(audit: Mapping[str, Any], width: int, prefix: str) -> dict[str, str]:
     if days:
         periods, _ = strata_view.pooled(days, 40 if width == WIDE else strata_view.MAX_PERIODS)
         drawn["dates"] = charts.timeline_chart(periods, limit, width, "self@1 in %")
+    tenants = strata_view.worst_first(strata_view.cells_of(own.get("by_filter", []), ("filter",), "self@1"), limit)
+    if tenants:
+        drawn["filters"] = charts.cells_chart(tenants, limit, width, "self@1 in %")
     bands = sorted(strata_view.cells_of(own["by_length_band"], ("length_band",), "self@1"), key=_tokens)
     if bands:
         drawn["lengths"] = charts.cells_chart(bands, limit, width, "self@1 in %, by tokens of the chunk")

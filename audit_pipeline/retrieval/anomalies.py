@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,8 +38,9 @@ def stratum_anomalies(runs: dict[str, pa.Table | None], settings: IndexAuditSett
     Within length band, by an exact conditional test (the hits of a stratum are hypergeometric within each band given
     the band's totals, and their sum's distribution is the convolution: the one-sided exact form of Mantel & Haenszel
     1959), Benjamini & Hochberg (1995) at 5 % over the strata tested together, and with an effect of at least
-    ``limits.source_gap``. Single cells come first and merge to sources and dates; then sources, dates and length
-    bands are tested without the probes already accounted for, so that one defect is reported once.
+    ``limits.source_gap``. Single cells come first and merge to sources and dates; then sources, dates, tenants (the
+    values a row fills the application's filter with) and length bands are tested without the probes already accounted
+    for, so that one defect is reported once. A scope cannot hold a tenant: it stands in the evidence, as ``filter``.
     """
     findings = []
     for run in RUNS:
@@ -122,7 +124,9 @@ def _scopes(probes: pd.DataFrame, least_effect: float) -> list[tuple[dict[str, s
     by_cell = {_cell(contrast): contrast for contrast in low}
     for scope in merge_cells(by_cell, [_cell(contrast) for contrast in tested]):
         scopes.append((scope, _together([by_cell[cell] for cell in sorted(cells_in(scope, by_cell), key=str)])))
-    for dimension in ("source", "ingestion_date", "length_band"):
+    for dimension in ("source", "ingestion_date", "filter", "length_band"):
+        if dimension not in probes:
+            continue
         explained = np.zeros(len(probes), bool)
         for scope, _ in scopes:
             explained |= _mask(probes, scope)
@@ -169,7 +173,9 @@ def _mask(probes: pd.DataFrame, scope: dict[str, str]) -> np.ndarray:
 def _finding(run: RunMeasures, scope: dict[str, str], contrast: Contrast, probes: pd.DataFrame) -> Finding:
     measure = _JUDGED[run.run]
     missed = probes[_mask(probes, scope) & ~probes["hit"].to_numpy(bool)]
-    named = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in scope.items()) or "the corpus"
+    tenant = json.loads(scope["filter"]) if "filter" in scope else {}
+    shown = {name.replace("_", " "): value for name, value in scope.items() if name != "filter"} | tenant
+    named = ", ".join(f"{name} {'null' if value is None else value}" for name, value in shown.items()) or "the corpus"
     return Finding(
         "stratum_anomaly",
         "warning",
@@ -178,13 +184,14 @@ def _finding(run: RunMeasures, scope: dict[str, str], contrast: Contrast, probes
         "Look at the causes of its misses; then re-ingest it the way the others were ingested.",
         n_compared=contrast.n,
         share=1 - contrast.hits / contrast.n,
-        scope=dict(scope),
+        scope={name: value for name, value in scope.items() if name != "filter"},
         evidence={
             "measure": measure,
             "hits": contrast.hits,
             "rest_n": contrast.rest_n,
             "effect": round(contrast.effect, 6),
             "p": contrast.p,
+            **({"filter": tenant} if tenant else {}),
         },
         examples=sorted(missed["chunk_id"]) if "chunk_id" in missed else [],
     )

@@ -165,7 +165,7 @@ def _filters(snapshot: TableSnapshot, row_filter: RowFilter, reach: Reach, own_r
         "columns": row_filter.names,
         "distinct": row_filter.distinct,
         "searched": len(reach.rows),
-        "haystack": {"smallest": int(sizes.min(initial=0)), "largest": int(sizes.max(initial=0))},
+        "haystack": {"smallest": int(sizes.min()) if len(sizes) else 0, "largest": int(sizes.max(initial=0))},
     }
 
 

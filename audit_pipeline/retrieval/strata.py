@@ -1,8 +1,9 @@
-"""The figures of each source, date, batch and length band. Whether one of them is out of line is in anomalies.py."""
+"""The figures of each source, date, batch, length band and tenant. Which of them are out of line: anomalies.py."""
 
 from __future__ import annotations
 
 import datetime as dt
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from audit_pipeline import schemas
 from audit_pipeline.corpus.bands import LENGTH_BANDS, length_band
@@ -22,6 +24,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     "ingestion_date": ("ingestion_date",),
     "batch": ("source", "ingestion_date"),
     "length_band": ("length_band",),
+    "filter": ("filter",),
 }
 _NO_DATE = ""  # stands for null while grouping, which drops nulls
 
@@ -61,8 +64,11 @@ def strata_tables(
     chunks with source, batch, ingestion_date and length_band (or n_tokens and n_words, from which the band follows):
     ``chunks`` of a stratum are counted there, and a stratum without probes is shown with n 0. Each figure is hits of
     n with its Wilson interval. ``ingestion_date`` is the first day of the batch's period, null where rows have none.
+    Where the population has a column filter (the values that a row fills the application's filter with, a JSON
+    object; the runs then have it too, see ``with_filter``), by_filter lists those with probes: there may be thousands.
     """
     chunks = frame(population)
+    dimensions = (*DIMENSIONS, "filter") if "filter" in chunks else DIMENSIONS
     tables, sections = [], {}
     for run in RUNS:
         table = runs.get(run.run)
@@ -70,13 +76,24 @@ def strata_tables(
             continue
         probes = frame(table)
         lists = {}
-        for dimension in DIMENSIONS:
+        for dimension in dimensions:
             elements = _elements(run, dimension, probes, chunks)
-            lists[f"by_{dimension}"] = elements
             tables += [_rows(run, dimension, element) for element in elements]
+            if dimension == "filter":
+                elements = [e | {"filter": json.loads(e["filter"])} for e in elements if e["n"]]
+            lists[f"by_{dimension}"] = elements
         sections[run.section] = lists
     rows = [row for some in tables for row in some]
     return pa.Table.from_pylist(rows, schema=schemas.STRATA), sections
+
+
+def with_filter(table: pa.Table | None, population: pa.Table) -> pa.Table | None:
+    """A run's table with the population's column filter, by the chunk or the answer of each row."""
+    if table is None or "filter" not in population.column_names:
+        return table
+    of_chunk = table["chunk_id" if "chunk_id" in table.column_names else "answer_id"]
+    place = pc.index_in(of_chunk, value_set=population["chunk_id"].combine_chunks())
+    return table.append_column("filter", population["filter"].take(place))
 
 
 def frame(table: pa.Table) -> pd.DataFrame:
@@ -91,6 +108,7 @@ def frame(table: pa.Table) -> pd.DataFrame:
         "success_10",
         "exact_success_10",
         "chunk_id",
+        "filter",
     )
     columns: dict[str, Any] = {name: table[name].to_pandas() for name in names if name in table.column_names}
     n = table.num_rows
@@ -110,6 +128,8 @@ def frame(table: pa.Table) -> pd.DataFrame:
 
 def _elements(run: RunMeasures, dimension: str, probes: pd.DataFrame, chunks: pd.DataFrame) -> list[dict[str, Any]]:
     keys = list(KEYS[dimension])
+    if dimension == "filter":
+        chunks = chunks.dropna(subset=keys)  # a chunk that the table lacks fills no filter
     sizes = chunks.groupby(keys, dropna=False, observed=True).size()
     counted = probes if run.counts is None else probes[run.counts(probes)]
     counted = counted.dropna(subset=keys)
@@ -155,6 +175,7 @@ def _rows(run: RunMeasures, dimension: str, element: dict[str, Any]) -> list[dic
                 "source": element.get("source"),
                 "ingestion_date": dt.date.fromisoformat(date) if date else None,
                 "length_band": element.get("length_band"),
+                "filter": element.get("filter"),
                 "chunks": element["chunks"],
                 "n": figure["n"],
                 "measure": measure,

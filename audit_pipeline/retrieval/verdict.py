@@ -14,7 +14,7 @@ from audit_pipeline.findings import Finding
 from audit_pipeline.proportions import NOT_MEASURED, Z_95, Proportion, newcombe_difference, stratified
 from audit_pipeline.results import StageResult
 from audit_pipeline.retrieval.anomalies import stratum_anomalies
-from audit_pipeline.retrieval.strata import median_batch_probes, strata_tables
+from audit_pipeline.retrieval.strata import median_batch_probes, strata_tables, with_filter
 from audit_pipeline.retrieval.tables import booleans
 from audit_pipeline.retrieval.verdict_findings import verdict_findings
 from audit_pipeline.retrieval.verdict_table import State, States, readings_of
@@ -77,9 +77,9 @@ def run_verdict(
     merged into those sections.
     """
     runs = {
-        "self": _table(self_retrieval, "self_retrieval"),
-        "held_out": _table(held_out, "held_out_retrieval"),
-        "labelled": _table(labelled, "labelled_retrieval"),
+        "self": with_filter(_table(self_retrieval, "self_retrieval"), population),
+        "held_out": with_filter(_table(held_out, "held_out_retrieval"), population),
+        "labelled": with_filter(_table(labelled, "labelled_retrieval"), population),
     }
     strata, sections = strata_tables(runs, population)
     figures = _figures(runs["self"], held_out, labelled)

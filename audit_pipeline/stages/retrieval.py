@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from audit_pipeline.index.reach import reach_of
 from audit_pipeline.results import StageResult
@@ -44,6 +45,10 @@ def self_retrieval(workspace: Workspace) -> StageResult:
         variants=snapshot.variant_search,
         fidelity=lambda chunk_ids: fidelity_of(workspace, snapshot, chunk_ids),
     )
+    if snapshot.row_filter is not None:
+        # Kept for the strata; not published, as the strata are.
+        values = {"chunk_id": snapshot.chunk_ids, "filter": snapshot.row_filter.shown}
+        result.tables["row_filters"] = pa.table(values)
     result.findings += vector_findings(result.tables["self_retrieval"], workspace.findings("role_fingerprint"))
     return result
 
@@ -121,9 +126,14 @@ BEFORE_THE_VERDICT = (
 def retrieval_verdict(workspace: Workspace) -> StageResult:
     """Strata, anomalies and the reading."""
     findings = [finding for stage in BEFORE_THE_VERDICT for finding in workspace.findings(stage)]
+    population = workspace.population()
+    if workspace.has_table("self_retrieval", "row_filters"):
+        own = workspace.table("self_retrieval", "row_filters")
+        place = pc.index_in(population["chunk_id"], value_set=own["chunk_id"].combine_chunks())
+        population = population.append_column("filter", own["filter"].take(place))
     return run_verdict(
         workspace.settings,
-        workspace.population(),
+        population,
         workspace.result("self_retrieval"),
         workspace.result("held_out_retrieval"),
         workspace.result("labelled_retrieval"),

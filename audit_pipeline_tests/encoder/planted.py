@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import datetime as dt
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
@@ -22,6 +23,11 @@ ROWS_PER_BATCH = 8
 
 def docstrings(distribution: str, count: int) -> list[str]:
     """Distinct docstrings of 80 to 300 characters of an installed distribution, in the order of their text."""
+    return list(_docstrings(distribution)[:count])
+
+
+@cache
+def _docstrings(distribution: str) -> tuple[str, ...]:
     found = set()
     for file in metadata.files(distribution) or []:
         if file.suffix == ".py":
@@ -31,7 +37,7 @@ def docstrings(distribution: str, count: int) -> list[str]:
                     text = ast.get_docstring(node) or ""
                     if 80 <= len(text) <= 300:
                         found.add(text)
-    return sorted(found)[:count]
+    return tuple(sorted(found))
 
 
 def settings(**index: object) -> IndexAuditSettings:

@@ -199,6 +199,10 @@ def _returned(
     }
     if settings.index.filter is not None and snapshot.passes_filter is None:
         return section | {"reason": "the application's filter was not evaluated over the rows"}, recall, order, short
+    if snapshot.row_filter is not None:
+        columns = ", ".join(snapshot.row_filter.names)
+        why = f"the filter is filled from a row ({columns}), and the log does not say with which value"
+        return section | {"reason": why}, recall, order, short
     passing = snapshot.searchable if snapshot.passes_filter is None else snapshot.searchable & snapshot.passes_filter
     expected = min(search.limit, len(np.unique(identities.codes[passing])))
     is_short = got.logged & (got.distinct < expected)

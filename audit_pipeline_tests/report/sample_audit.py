@@ -85,6 +85,7 @@ def self_table(p: dict[str, Any], haystack: int = 91_000) -> pa.Table:
         "cause": [None if h else CAUSES[i % len(CAUSES)] for i, h in enumerate(p["hit_1"])],
         "evidence": [None if h else json.dumps({"winner": f"c{(i + 1) % n:05d}"}) for i, h in enumerate(p["hit_1"])],
     }
+    columns["text_sha256"] = [None] * n
     return pa.table({field.name: pa.array(columns[field.name], field.type) for field in TABLES["self_retrieval"]})
 
 

@@ -178,11 +178,13 @@ OBSERVED_RETRIEVAL = pa.schema(
 STRATA = pa.schema(
     [
         pa.field("run", pa.string(), nullable=False),  # self | held_out | labelled
-        pa.field("dimension", pa.string(), nullable=False),  # source | ingestion_date | batch | length_band | filter
+        pa.field("dimension", pa.string(), nullable=False),  # see retrieval.strata
         pa.field("source", pa.string()),
         pa.field("ingestion_date", pa.date32()),
         pa.field("length_band", pa.string()),
         pa.field("filter", pa.string()),  # JSON object: the values that the row fills the application's filter with
+        pa.field("position", pa.string()),  # first | middle | last of its document
+        pa.field("document", pa.string()),
         pa.field("chunks", pa.int64()),
         pa.field("n", pa.int64(), nullable=False),
         pa.field("measure", pa.string(), nullable=False),  # self@1, heldout@10, ...

@@ -41,13 +41,15 @@ _TIE = 1e-6
 class Sample:
     """The m rows whose vectors are checked.
 
-    ``rows`` (m,) ordinals in the table; ``cells`` (m,) int code of each row's batch; ``stored`` (m, d) their vectors;
-    ``texts`` what should have been embedded; ``table_texts`` the same made of the table's own text; ``fields`` the
-    row fields that templates may name, with the store's values where the store has the row.
+    ``rows`` (m,) ordinals in the table; ``cells`` (m,) int code of each row's batch, ``strata`` (m,) of the part of it
+    that the row was drawn from; ``stored`` (m, d) their vectors; ``texts`` what should have been embedded;
+    ``table_texts`` the same made of the table's own text; ``fields`` the row fields that templates may name, with the
+    store's values where the store has the row.
     """
 
     rows: np.ndarray
     cells: np.ndarray
+    strata: np.ndarray
     stored: np.ndarray
     texts: list[str]
     table_texts: list[str]
@@ -89,7 +91,7 @@ def judge(
     """Faithful, text drift or role mismatch of each sampled row; ``vector_drift`` stands for every other row.
 
     ``encode(texts, prompt)`` gives vectors (n, d). Only unfaithful rows are encoded under other arms: first a few
-    rows of different cells under all of them, the nearest ones first, then all rows under those that were found.
+    rows of different strata under all of them, the nearest ones first, then all rows under those that were found.
     """
     fresh = encode(sample.texts, arms[PASSAGE])
     loss = cosine_loss(sample.stored, fresh)
@@ -168,10 +170,10 @@ def _explain(
     probed: set[int] = set()
     for _ in range(MOST_ROUNDS):
         open_rows = np.array([r for r, state in enumerate(states.state) if state == VECTOR_DRIFT], dtype=np.int64)
-        chosen = _one_of_each_cell(open_rows, sample.cells, states.loss, probed)
+        chosen = _one_of_each(open_rows, sample.strata, states.loss, probed)
         if not len(chosen):
             return
-        probed.update(int(cell) for cell in sample.cells[chosen])
+        probed.update(int(stratum) for stratum in sample.strata[chosen])
         found = [explanation for explanation in candidates if try_on(chosen, explanation).any()]
         kept = [e for e in found if any(states.explanation[row] == e for row in chosen)]
         if not kept:
@@ -182,14 +184,14 @@ def _explain(
                 try_on(rest, explanation)
 
 
-def _one_of_each_cell(rows: np.ndarray, cells: np.ndarray, loss: np.ndarray, probed: set[int]) -> np.ndarray:
-    """One open row of each cell not probed yet, those nearest to the configured arm first: prompts move little."""
+def _one_of_each(rows: np.ndarray, strata: np.ndarray, loss: np.ndarray, probed: set[int]) -> np.ndarray:
+    """One open row of each stratum not probed yet, those nearest to the configured arm first: prompts move little."""
     nearest = rows[np.argsort(loss[rows], kind="stable")]
     chosen: dict[int, int] = {}
     for row in nearest:
-        cell = int(cells[row])
-        if cell not in probed and cell not in chosen:
-            chosen[cell] = int(row)
+        stratum = int(strata[row])
+        if stratum not in probed and stratum not in chosen:
+            chosen[stratum] = int(row)
         if len(chosen) == ROWS_OF_A_ROUND:
             break
     return np.array(sorted(chosen.values()), dtype=np.int64)

@@ -28,6 +28,7 @@ from audit_pipeline.encoder.fidelity import MISALIGNED, VECTOR_DRIFT, RowStates,
 from audit_pipeline.encoder.protocol import Encoder
 from audit_pipeline.encoder.roles import accepted_arms, arms_of, prompt_not_applied
 from audit_pipeline.encoder.sampling import draw_sample, longest_rows, sample_rows
+from audit_pipeline.encoder.stretches import parts_of
 from audit_pipeline.encoder.template import embedded_texts
 from audit_pipeline.encoder.truncation_probe import Reach, Scissors, reach_of_encoder
 from audit_pipeline.encoder.vector_store import VectorStore
@@ -71,6 +72,7 @@ def fingerprint(
 ) -> StageResult:
     """Compare a few stored vectors of each batch with fresh encodings of the texts they should carry.
 
+    A batch without dates is sampled all along the table, and a finding there names the rows that it fills.
     ``rows`` are the table's rows in table order with chunk_id, text, batch, and source and heading where they exist;
     ``vectors`` (n, d) float32; ``usable`` (n,) bool; ``store`` the source store's chunks. The longest rows are always
     among those compared: a runtime that cuts texts shows there alone. Returns summary keys ``roles`` (a row a batch,
@@ -91,18 +93,14 @@ def fingerprint(
     embed_text = settings.index.embed_text
     texts = embedded_texts(rows, embed_text)
     eligible = usable & pc.not_equal(pc.utf8_trim_whitespace(texts), "").to_numpy(zero_copy_only=False)
-    ordinals = sample_rows(
-        rows["chunk_id"].combine_chunks(),
-        cells.codes,
-        eligible,
-        settings.sample.fingerprint_per_batch,
-        settings.sample.total,
-        settings.sample.seed,
-    )
+    per_batch, total = settings.sample.fingerprint_per_batch, settings.sample.total
+    strata = parts_of(rows, cells.codes, per_batch, total)
+    chunk_ids = rows["chunk_id"].combine_chunks()
+    ordinals = sample_rows(chunk_ids, strata, eligible, per_batch, total, settings.sample.seed)
     if not len(ordinals):
         return _nothing_measured(cells, [*findings, report.not_measured("no row has both a usable vector and a text")])
-    longest = longest_rows(rows["chunk_id"].combine_chunks(), texts, eligible)
-    sample = draw_sample(rows, vectors, np.union1d(ordinals, longest), cells.codes, store, embed_text)
+    longest = longest_rows(chunk_ids, texts, eligible)
+    sample = draw_sample(rows, vectors, np.union1d(ordinals, longest), cells.codes, store, embed_text, strata)
     prompt = settings.encoder.passage_arm
     calibration_texts = _calibration_texts(sample, ordinals)
     dependence = batch_dependence(encoder, vector_store, calibration_texts, prompt)
@@ -129,7 +127,14 @@ def fingerprint(
     misalignment = seek_misaligned(sample, states, calibration, vectors, usable, texts, prompt, encode)
     progress("role fingerprint", 3, 3)
     verdicts = cells.verdicts(sample, states, calibration, settings.encoder, adopted or embed_text)
-    findings += report.findings_of(cells, sample, states, misalignment, calibration, settings, adopted, rows)
+
+    def is_unfaithful(row: int) -> bool:
+        text = embedded_texts(rows.slice(row, 1), adopted or embed_text).to_pylist()
+        return bool(cosine_loss(np.asarray(vectors[row : row + 1]), encode(text, prompt))[0] > calibration.tolerance)
+
+    findings += report.findings_of(
+        cells, sample, states, misalignment, calibration, settings, adopted, rows, is_unfaithful
+    )
     findings += report.cut_findings(cells, sample, states, cut, rows)
     return StageResult(
         tables={

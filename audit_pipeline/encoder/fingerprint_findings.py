@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from audit_pipeline.encoder.fidelity import (
     Sample,
 )
 from audit_pipeline.encoder.protocol import Encoder
+from audit_pipeline.encoder.stretches import stretch_of, undated_cells
 from audit_pipeline.findings import MAX_EXAMPLES, Finding
 from audit_pipeline.proportions import wilson
 from audit_pipeline.scopes import cells_in, merge_cells
@@ -56,6 +57,9 @@ class _Context:
     states: RowStates
     ids: list[str]
     all_cells: set[Cell]
+    undated: set[Cell] = field(default_factory=set)
+    """Cells without dates, whose defects are placed by rows where they fill a stretch."""
+    is_unfaithful: Callable[[int], bool] | None = None
 
     def scoped(self, rows: np.ndarray, make: Callable[[dict[str, Any], np.ndarray, int], Finding]) -> list[Finding]:
         """One finding for each smallest set of cells that holds the rows: make(scope, its rows, rows compared)."""
@@ -63,11 +67,23 @@ class _Context:
         defective = {cell_of[row] for row in rows}
         findings = []
         for scope in merge_cells(defective, self.all_cells):
-            covered = cells_in(scope, self.all_cells)
+            within = cells_in(scope, self.all_cells)
+            covered = {cell for cell in self.all_cells if cell in within}
             inside = np.array([cell in covered for cell in cell_of])
             of_scope = rows[inside[rows]]
-            findings.append(make(scope, of_scope, int(inside.sum())))
+            stretch = self._stretch(covered, inside, of_scope)
+            named = scope if stretch is None else {**scope, "rows": stretch}
+            findings.append(make(named, of_scope, int(inside.sum())))
         return findings
+
+    def _stretch(self, covered: set[Cell], inside: np.ndarray, defective: np.ndarray) -> list[int] | None:
+        """[first, last] row of the table between which the defect lies, where it fills one stretch of these cells."""
+        if self.is_unfaithful is None or not covered <= self.undated:
+            return None
+        codes = [code for code, cell in enumerate(self.cells.cells) if cell in covered]
+        compared = np.flatnonzero(inside)
+        own_rows = np.flatnonzero(np.isin(self.cells.codes, codes))
+        return stretch_of(own_rows, self.sample.rows[compared], np.isin(compared, defective), self.is_unfaithful)
 
     def examples(self, rows: np.ndarray) -> list[str]:
         return sorted(self.ids[row] for row in rows)[:MAX_EXAMPLES]
@@ -85,10 +101,16 @@ def findings_of(
     settings: IndexAuditSettings,
     adopted: str | None,
     rows: pa.Table,
+    is_unfaithful: Callable[[int], bool],
 ) -> list[Finding]:
-    """Every finding about the sampled rows, each at the smallest set of cells that holds it."""
+    """Every finding about the sampled rows, each at the smallest set of cells that holds it.
+
+    In cells without dates also at the stretch of rows that it fills; ``is_unfaithful``(row of the table) finds its
+    ends at one encoding a step.
+    """
     ids = rows["chunk_id"].take(pa.array(sample.rows)).to_pylist()
-    context = _Context(cells, sample, states, ids, cells.measured(sample))
+    undated = {cells.cells[code] for code in np.flatnonzero(undated_cells(rows, cells.codes))}
+    context = _Context(cells, sample, states, ids, cells.measured(sample), undated, is_unfaithful)
     findings = _template_found(context, adopted)
     findings += _role_mismatches(context, calibration, settings)
     findings += _misaligned(context, misalignment)

@@ -61,13 +61,18 @@ def draw_sample(
     cells: np.ndarray,
     store: pa.Table | None,
     embed_text: str | None,
+    strata: np.ndarray | None = None,
 ) -> Sample:
-    """The sampled rows with the texts they should have been encoded from: the store's, else the table's own."""
+    """The sampled rows with the texts they should have been encoded from: the store's, else the table's own.
+
+    ``cells`` and ``strata`` (n,) are those of all rows; without strata the cells are the strata.
+    """
     table_rows = rows.take(pa.array(ordinals))
     fields = _with_store_values(table_rows, store, embed_text)
     return Sample(
         rows=ordinals,
         cells=cells[ordinals],
+        strata=(cells if strata is None else strata)[ordinals],
         stored=np.asarray(vectors[ordinals]),
         texts=embedded_texts(fields, embed_text).to_pylist(),
         table_texts=embedded_texts(table_rows, embed_text).to_pylist(),

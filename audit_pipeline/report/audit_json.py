@@ -41,7 +41,7 @@ PARTS = (
 MAX_MISSES = 200
 _HIDDEN = "***"
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
-_STRATA = ("by_source", "by_ingestion_date", "by_batch", "by_length_band")
+_STRATA = ("by_source", "by_ingestion_date", "by_batch", "by_length_band", "by_position", "by_document")
 
 
 class AuditShapeError(ValueError):

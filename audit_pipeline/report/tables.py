@@ -16,7 +16,7 @@ SORT_KEYS: dict[str, tuple[str, ...]] = {
     "qrels": ("run", "query_id", "chunk_id"),
     "ann_recall": ("run", "query_id"),
     "observed_retrieval": ("query_id",),
-    "strata": ("run", "dimension", "source", "ingestion_date", "length_band", "measure"),
+    "strata": ("run", "dimension", "source", "ingestion_date", "length_band", "position", "document", "measure"),
     "candidate_pairs": ("chunk_id_a", "chunk_id_b"),
     "similarity_floor": ("scope", "statistic"),
     "threshold_sweep": ("threshold",),

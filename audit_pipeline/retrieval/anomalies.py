@@ -12,12 +12,16 @@ import pyarrow as pa
 
 from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.findings import Finding
-from audit_pipeline.retrieval.strata import KEYS, RUNS, RunMeasures, frame
+from audit_pipeline.retrieval.strata import KEYS, RUNS, RunMeasures, judged_probes
 from audit_pipeline.scopes import Cell, cells_in, merge_cells
 
 MIN_PROBES = 20
 FALSE_DISCOVERY_RATE = 0.05
-_JUDGED = {"self": "self@1", "held_out": "heldout@10", "labelled": "labelled_success@10"}
+JUDGED = {"self": "self@1", "held_out": "heldout@10", "labelled": "labelled_success@10"}
+"""The figure of each run that its strata are judged by."""
+
+_OF_A_SCOPE = ("source", "ingestion_date", "length_band")
+_WORDS = {"position": "{} chunks of their documents", "document": "document {!r}"}
 
 
 @dataclass(frozen=True)
@@ -39,15 +43,16 @@ def stratum_anomalies(runs: dict[str, pa.Table | None], settings: IndexAuditSett
     the band's totals, and their sum's distribution is the convolution: the one-sided exact form of Mantel & Haenszel
     1959), Benjamini & Hochberg (1995) at 5 % over the strata tested together, and with an effect of at least
     ``limits.source_gap``. Single cells come first and merge to sources and dates; then sources, dates, tenants (the
-    values a row fills the application's filter with) and length bands are tested without the probes already accounted
-    for, so that one defect is reported once. A scope cannot hold a tenant: it stands in the evidence, as ``filter``.
+    values a row fills the application's filter with), length bands, places in the document and documents are tested
+    without the probes already accounted for, so that one defect is reported once. A scope holds no tenant, place or
+    document: these stand in the evidence, as ``filter``, ``position`` and ``document``.
     """
     findings = []
     for run in RUNS:
         table = runs.get(run.run)
         if table is None or table.num_rows == 0:
             continue
-        probes = _judged(run, table)
+        probes = judged_probes(run, table, run.measures[JUDGED[run.run]])
         for scope, contrast in _scopes(probes, settings.limits.source_gap):
             findings.append(_finding(run, scope, contrast, probes))
     return findings
@@ -106,16 +111,6 @@ def _p_of_so_few(n: np.ndarray, hits: np.ndarray, total: np.ndarray, total_hits:
     return float(min(1.0, distribution[: int(hits.sum()) - lowest + 1].sum()))
 
 
-def _judged(run: RunMeasures, table: pa.Table) -> pd.DataFrame:
-    """The probes that count, with their hits on the run's main figure."""
-    probes = frame(table)
-    column = run.measures[_JUDGED[run.run]]
-    if run.counts is not None:
-        probes = probes[run.counts(probes)]
-    probes = probes[probes[column].notna()].dropna(subset=["length_band"])
-    return probes.assign(hit=probes[column].astype(bool)).reset_index(drop=True)
-
-
 def _scopes(probes: pd.DataFrame, least_effect: float) -> list[tuple[dict[str, str], Contrast]]:
     """Scopes with their contrasts: cells first, then what the cells leave unexplained."""
     dated = probes[probes["ingestion_date"] != ""]
@@ -124,7 +119,7 @@ def _scopes(probes: pd.DataFrame, least_effect: float) -> list[tuple[dict[str, s
     by_cell = {_cell(contrast): contrast for contrast in low}
     for scope in merge_cells(by_cell, [_cell(contrast) for contrast in tested]):
         scopes.append((scope, _together([by_cell[cell] for cell in sorted(cells_in(scope, by_cell), key=str)])))
-    for dimension in ("source", "ingestion_date", "filter", "length_band"):
+    for dimension in ("source", "ingestion_date", "filter", "length_band", "position", "document"):
         if dimension not in probes:
             continue
         explained = np.zeros(len(probes), bool)
@@ -132,8 +127,9 @@ def _scopes(probes: pd.DataFrame, least_effect: float) -> list[tuple[dict[str, s
             explained |= _mask(probes, scope)
         if explained.all():
             break
-        for contrast in _low(probes[~explained], dimension, least_effect)[1]:
-            scope = {dimension: contrast.keys[0]}
+        left = probes[~explained].dropna(subset=list(KEYS[dimension]))
+        for contrast in _low(left, dimension, least_effect)[1]:
+            scope = dict(zip(KEYS[dimension], contrast.keys, strict=True))
             scopes = [entry for entry in scopes if not _within(entry[0], scope)]
             scopes.append((scope, contrast))
     return scopes
@@ -170,12 +166,17 @@ def _mask(probes: pd.DataFrame, scope: dict[str, str]) -> np.ndarray:
     return mask
 
 
+def _named(name: str, value: str | None) -> str:
+    value = "null" if value is None else value
+    return _WORDS[name].format(value) if name in _WORDS else f"{name.replace('_', ' ')} {value}"
+
+
 def _finding(run: RunMeasures, scope: dict[str, str], contrast: Contrast, probes: pd.DataFrame) -> Finding:
-    measure = _JUDGED[run.run]
+    measure = JUDGED[run.run]
     missed = probes[_mask(probes, scope) & ~probes["hit"].to_numpy(bool)]
     tenant = json.loads(scope["filter"]) if "filter" in scope else {}
-    shown = {name.replace("_", " "): value for name, value in scope.items() if name != "filter"} | tenant
-    named = ", ".join(f"{name} {'null' if value is None else value}" for name, value in shown.items()) or "the corpus"
+    shown: dict[str, str | None] = {name: value for name, value in scope.items() if name != "filter"} | tenant
+    named = ", ".join(_named(name, value) for name, value in shown.items()) or "the corpus"
     return Finding(
         "stratum_anomaly",
         "warning",
@@ -184,8 +185,10 @@ def _finding(run: RunMeasures, scope: dict[str, str], contrast: Contrast, probes
         "Look at the causes of its misses; then re-ingest it the way the others were ingested.",
         n_compared=contrast.n,
         share=1 - contrast.hits / contrast.n,
-        scope={name: value for name, value in scope.items() if name != "filter"},
-        evidence={
+        # Findings have no scope for a document or a place in it: they stand in the evidence.
+        scope={name: value for name, value in scope.items() if name in _OF_A_SCOPE},
+        evidence={name: value for name, value in scope.items() if name not in _OF_A_SCOPE}
+        | {
             "measure": measure,
             "hits": contrast.hits,
             "rest_n": contrast.rest_n,

@@ -17,15 +17,24 @@ from audit_pipeline import schemas
 from audit_pipeline.corpus.bands import LENGTH_BANDS, length_band
 from audit_pipeline.corpus.batches import NO_SOURCE
 from audit_pipeline.proportions import wilson
+from audit_pipeline.retrieval.places import PLACES
 
-DIMENSIONS = ("source", "ingestion_date", "batch", "length_band")
+DIMENSIONS = ("source", "ingestion_date", "batch", "length_band", "position", "document")
 KEYS: dict[str, tuple[str, ...]] = {
     "source": ("source",),
     "ingestion_date": ("ingestion_date",),
     "batch": ("source", "ingestion_date"),
     "length_band": ("length_band",),
     "filter": ("filter",),
+    "position": ("position",),
+    "document": ("source", "document"),
 }
+OPTIONAL = frozenset(("position", "document"))
+"""Dimensions that only chunks with a document have; others are in none of their strata."""
+
+LEAST_OF_DOCUMENT = 20
+MOST_DOCUMENTS = 20
+"""Documents are shown from that many probes on, and at most so many of them, the largest first."""
 _NO_DATE = ""  # stands for null while grouping, which drops nulls
 
 
@@ -66,6 +75,8 @@ def strata_tables(
     n with its Wilson interval. ``ingestion_date`` is the first day of the batch's period, null where rows have none.
     Where the population has a column filter (the values that a row fills the application's filter with, a JSON
     object; the runs then have it too, see ``with_filter``), by_filter lists those with probes: there may be thousands.
+    By position (first, middle or last of its document) and by document where tables and population have these columns
+    (``places.with_places``); of the documents only the largest that have enough probes.
     """
     chunks = frame(population)
     dimensions = (*DIMENSIONS, "filter") if "filter" in chunks else DIMENSIONS
@@ -99,6 +110,9 @@ def with_filter(table: pa.Table | None, population: pa.Table) -> pa.Table | None
 def frame(table: pa.Table) -> pd.DataFrame:
     """What strata are made of as a DataFrame: source "(none)" for null, the batch's period as ISO date or ""."""
     names = (
+        "position",
+        "document",
+        "cause",
         "batch",
         "length_band",
         "eligible",
@@ -123,17 +137,22 @@ def frame(table: pa.Table) -> pd.DataFrame:
         period = period.where(table["ingestion_date"].is_valid().to_pandas(), _NO_DATE)
     if "length_band" not in columns:
         columns["length_band"] = length_band(table["n_tokens"], table["n_words"]).to_pandas()
+    columns = {name: pd.Series([None] * n, dtype=object) for name in OPTIONAL} | columns
     return pd.DataFrame(columns | {"source": source.to_numpy(), "ingestion_date": period.to_numpy()})
 
 
 def _elements(run: RunMeasures, dimension: str, probes: pd.DataFrame, chunks: pd.DataFrame) -> list[dict[str, Any]]:
     keys = list(KEYS[dimension])
-    if dimension == "filter":
+    if dimension == "filter" or dimension in OPTIONAL:
         chunks = chunks.dropna(subset=keys)  # a chunk that the table lacks fills no filter
     sizes = chunks.groupby(keys, dropna=False, observed=True).size()
     counted = probes if run.counts is None else probes[run.counts(probes)]
     counted = counted.dropna(subset=keys)
     n = counted.groupby(keys).size()
+    if dimension == "document":
+        enough = sizes[sizes.index.isin(n.index[n >= LEAST_OF_DOCUMENT])]
+        sizes = enough.sort_index().sort_values(ascending=False, kind="stable").head(MOST_DOCUMENTS)
+        n = n[n.index.isin(sizes.index)]
     index = sizes.index.union(n.index) if len(sizes) and len(n) else (sizes.index if len(sizes) else n.index)
     hits = {}
     for measure, column in run.measures.items():
@@ -157,9 +176,20 @@ def _elements(run: RunMeasures, dimension: str, probes: pd.DataFrame, chunks: pd
     return sorted(elements, key=lambda element: [_order(name, element[name]) for name in keys])
 
 
+def judged_probes(run: RunMeasures, table: pa.Table, column: str) -> pd.DataFrame:
+    """The probes of a run that count, with ``hit`` (bool) from this column."""
+    probes = frame(table)
+    if run.counts is not None:
+        probes = probes[run.counts(probes)]
+    probes = probes[probes[column].notna()].dropna(subset=["length_band"])
+    return probes.assign(hit=probes[column].astype(bool)).reset_index(drop=True)
+
+
 def _order(name: str, value: str | None) -> tuple[int, str]:
     if name == "length_band" and value in LENGTH_BANDS:
         return LENGTH_BANDS.index(value), ""
+    if name == "position" and value in PLACES:
+        return PLACES.index(value), ""
     return 0, value or ""
 
 
@@ -176,6 +206,8 @@ def _rows(run: RunMeasures, dimension: str, element: dict[str, Any]) -> list[dic
                 "ingestion_date": dt.date.fromisoformat(date) if date else None,
                 "length_band": element.get("length_band"),
                 "filter": element.get("filter"),
+                "position": element.get("position"),
+                "document": element.get("document"),
                 "chunks": element["chunks"],
                 "n": figure["n"],
                 "measure": measure,

@@ -14,6 +14,8 @@ from audit_pipeline.findings import Finding
 from audit_pipeline.proportions import NOT_MEASURED, Z_95, Proportion, newcombe_difference, stratified
 from audit_pipeline.results import StageResult
 from audit_pipeline.retrieval.anomalies import stratum_anomalies
+from audit_pipeline.retrieval.places import with_places
+from audit_pipeline.retrieval.row_anomalies import row_anomalies
 from audit_pipeline.retrieval.strata import median_batch_probes, strata_tables, with_filter
 from audit_pipeline.retrieval.tables import booleans
 from audit_pipeline.retrieval.verdict_findings import verdict_findings
@@ -81,10 +83,12 @@ def run_verdict(
         "held_out": with_filter(_table(held_out, "held_out_retrieval"), population),
         "labelled": with_filter(_table(labelled, "labelled_retrieval"), population),
     }
-    strata, sections = strata_tables(runs, population)
+    placed = {name: None if table is None else with_places(table, population) for name, table in runs.items()}
+    strata, sections = strata_tables(placed, with_places(population, population))
     figures = _figures(runs["self"], held_out, labelled)
     verdict = read(figures, settings, population.num_rows, any(f.severity == "error" for f in findings))
-    anomalies = stratum_anomalies(runs, settings)
+    anomalies = stratum_anomalies(placed, settings)
+    anomalies += row_anomalies(runs, population, anomalies, settings)
     own = verdict_findings(verdict, runs, settings)
     blind = blind_spots(settings, own_prompts or {})
     smallest = median_batch_probes(runs["self"]) if runs["self"] is not None else 0

@@ -6,6 +6,7 @@ import datetime as dt
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -17,6 +18,7 @@ from audit_pipeline.errors import AuditInputError
 from audit_pipeline.index.pairing import Paired, pair_with_store
 from audit_pipeline.index.placeholders import placeholder_rows
 from audit_pipeline.results import StageResult
+from audit_pipeline.retrieval.row_anomalies import TABLE_ROW
 from audit_pipeline.stages.texts import with_tokens
 from audit_pipeline.stages.workspace import Workspace, corpus_stage
 
@@ -117,7 +119,8 @@ def population_as_it_stands(workspace: Workspace, snapshot: TableSnapshot) -> tu
             chunks, rejected = with_table_fields(pairing.chunks, snapshot.rows), pairing.rejected
     if chunks is None:
         real = ~placeholder_rows(snapshot.rows, snapshot.vector_state, snapshot.zeros_meant)
-        real_rows = snapshot.rows.filter(pa.array(real))
+        table_rows = snapshot.rows.append_column(TABLE_ROW, pa.array(np.arange(snapshot.rows.num_rows)))
+        real_rows = table_rows.filter(pa.array(real))
         chunks = with_table_fields(as_chunks(real_rows), real_rows)
     return {"population": with_tokens(workspace, chunks), "rejected": rejected}, paired
 

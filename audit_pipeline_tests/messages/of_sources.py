@@ -82,8 +82,7 @@ CASES = [
     Case(
         "a csv row too long, whose text is not repeated",
         file("a.csv", "chunk_id,text\na,one\nb,two,secret\n", "csv"),
-        "source 's', a.csv: cannot be read as csv (CSV parse error:…Expected 2 columns, got 3): "
-        "mend or remove it",
+        "source 's', a.csv: cannot be read as csv (CSV parse error:…Expected 2 columns, got 3): mend or remove it",
     ),
     Case(
         "a line that is not JSON",

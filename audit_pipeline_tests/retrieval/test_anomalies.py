@@ -2,6 +2,7 @@ import datetime as dt
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from scipy.stats import false_discovery_control, fisher_exact
 
@@ -122,3 +123,29 @@ def test_the_finding_says_what_was_compared():
     assert finding.share == pytest.approx(0.5)
     assert finding.evidence["measure"] == "self@1"
     assert len(finding.examples) == 5
+
+
+def in_documents(wanted: object) -> dict[str, pa.Table | None]:
+    """Ten documents of 30 probes each on one day; every second probe misses where wanted(document, position) holds."""
+    places = ["first"] * 5 + ["middle"] * 20 + ["last"] * 5
+    cells = [(f"doc-{d}", place, i) for d in range(10) for i, place in enumerate(places)]
+    table = self_table([("a", None, "0-39", not (wanted(d, p) and i % 2), True) for d, p, i in cells])  # type: ignore[operator]
+    for name, values in (("document", [d for d, *_ in cells]), ("position", [p for _, p, _ in cells])):
+        table = table.append_column(name, pa.array(values, pa.string()))
+    return {"self": table}
+
+
+def test_a_place_in_the_documents_out_of_line_is_named_in_the_evidence():
+    (finding,) = stratum_anomalies(in_documents(lambda d, p: p == "last"), settings())
+    assert (finding.scope, finding.evidence["position"], finding.n_compared) == ({}, "last", 50)
+    assert "last chunks of their documents" in finding.message
+
+
+def test_a_document_out_of_line_is_named_in_the_evidence():
+    (finding,) = stratum_anomalies(in_documents(lambda d, p: d == "doc-3"), settings())
+    assert (finding.scope, finding.evidence["document"], finding.n_compared) == ({"source": "a"}, "doc-3", 30)
+
+
+def test_documents_that_are_alike_have_no_anomaly():
+    assert stratum_anomalies(in_documents(lambda d, p: False), settings()) == []
+    assert stratum_anomalies(in_documents(lambda d, p: True), settings()) == []

@@ -119,9 +119,11 @@ def test_a_figure_that_was_not_asked_for_is_null_in_every_stratum():
 
 def test_the_strata_of_each_dimension_sum_to_the_probes():
     found = sections()
-    for elements in found.values():
+    for dimension in ("source", "ingestion_date", "batch", "length_band"):
+        elements = found[f"by_{dimension}"]
         assert sum(element["n"] for element in elements) == 4
         assert sum(element["chunks"] for element in elements) == 17
+    assert found["by_position"] == found["by_document"] == []  # no chunk has a document
 
 
 def test_the_table_repeats_the_lists_and_keeps_its_schema():
@@ -164,3 +166,23 @@ def test_bands_follow_from_tokens_or_words_where_the_population_has_none():
 @pytest.mark.parametrize(("entries", "median"), [(ENTRIES, 1), ([], 0), (ENTRIES[:2], 2)])
 def test_the_median_batch(entries: list[Any], median: int):
     assert median_batch_probes(self_table(entries)) == median
+
+
+def documents_of(entries: list[tuple[str, str, bool]]) -> tuple[pa.Table, pa.Table]:
+    """(table, population) of probes with (document, position, hit), each of them a chunk."""
+    table = self_table([("a", D1, "0-39", hit, hit) for *_, hit in entries])
+    document, position = (pa.array([entry[i] for entry in entries], pa.string()) for i in (0, 1))
+    chunks = population([("a", D1, len(entries))])
+    chunks = chunks.drop_columns([name for name in ("document", "position") if name in chunks.column_names])
+    return tuple(t.append_column("document", document).append_column("position", position) for t in (table, chunks))
+
+
+def test_positions_stand_in_their_order_and_only_documents_with_enough_probes_are_shown():
+    entries = [("large", "first", False)] + [("large", "middle", True)] * 28 + [("large", "last", True)]
+    entries += [("small", "middle", True)] * 19
+    found = sections(*documents_of(entries))
+    shown = [(e["position"], e["chunks"], e["n"], e["self@1"]["value"]) for e in found["by_position"]]
+    assert shown == [("first", 1, 1, 0.0), ("middle", 47, 47, 1.0), ("last", 1, 1, 1.0)]
+    (large,) = found["by_document"]
+    assert (large["source"], large["document"], large["chunks"], large["n"]) == ("a", "large", 30, 30)
+    assert large["self@1"] == wilson(29, 30).as_dict()

@@ -10,6 +10,7 @@ from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.findings import Finding
 from audit_pipeline.proportions import NOT_MEASURED, Proportion, wilson
 from audit_pipeline.results import StageResult
+from audit_pipeline.retrieval.strata import DIMENSIONS
 from audit_pipeline.retrieval.verdict import (
     blind_spots,
     labelled_state,
@@ -266,7 +267,7 @@ def test_the_verdict_brings_the_strata_of_the_runs():
     result = verdict(PERFECT)
     assert set(result.summary) == {"verdict", "self_retrieval"}
     assert set(result.summary["verdict"]) == {"reading", "text"}
-    assert set(result.summary["self_retrieval"]) == {"by_source", "by_ingestion_date", "by_batch", "by_length_band"}
+    assert set(result.summary["self_retrieval"]) == {f"by_{dimension}" for dimension in DIMENSIONS}
     assert result.tables["strata"].num_rows == 8
 
 

@@ -1,0 +1,94 @@
+"""A stretch of a table without dates whose probes miss more than the rest. How it is found is in change_point.py."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from audit_pipeline.config import IndexAuditSettings
+from audit_pipeline.findings import Finding
+from audit_pipeline.retrieval.anomalies import JUDGED, benjamini_hochberg
+from audit_pipeline.retrieval.change_point import ChangePoint, change_point
+from audit_pipeline.retrieval.strata import RUNS, RunMeasures, judged_probes
+
+TABLE_ROW = "table_row"
+"""Column of the population: the ordinal of each chunk's row in the table."""
+
+FALSE_DISCOVERY_RATE = 0.005
+"""Stricter than that of other strata: whoever looks for a change anywhere looks in very many places."""
+
+_EFFECTS = {"self": 1.0, "held_out": 2.0}
+"""Least effect of each run in units of ``limits.source_gap``.
+
+Rows usually stand in the order of their documents, and how hard content is changes along it: held-out sentences of a
+reference are harder than those of prose. Own texts find themselves whatever they say.
+"""
+
+
+def row_anomalies(
+    runs: dict[str, pa.Table | None], population: pa.Table, known: Sequence[Finding], settings: IndexAuditSettings
+) -> list[Finding]:
+    """stratum_anomaly with scope {rows: [first, last]}: probes that miss more from one row of the table on.
+
+    Only where the population has the column ``TABLE_ROW`` and no dates. Probes are compared within source and length
+    band; twins count as hits, for a copy follows its original wherever it stands; probes of sources that ``known``
+    anomalies name are left out. The p-values of the runs are judged together (Benjamini & Hochberg at 0.5 %).
+    """
+    if TABLE_ROW not in population.column_names or population["ingestion_date"].null_count < len(population):
+        return []
+    explained = {finding.scope["source"] for finding in known if set(finding.scope) == {"source"}}
+    found: list[tuple[RunMeasures, pd.DataFrame, ChangePoint]] = []
+    for run in RUNS:
+        table = runs.get(run.run)
+        if run.run not in _EFFECTS or table is None or not table.num_rows:
+            continue
+        probes = _in_table_order(run, table, population)
+        probes = probes[~probes["source"].isin(explained)].reset_index(drop=True)
+        groups = pd.factorize(probes["source"] + "\0" + probes["length_band"])[0]
+        point = change_point(probes["hit"].to_numpy(bool), groups, settings.sample.seed)
+        if point is not None:
+            found.append((run, probes, point))
+    discovered = benjamini_hochberg(np.array([point.p for *_, point in found]), FALSE_DISCOVERY_RATE)
+    return [
+        _finding(run, probes, point)
+        for (run, probes, point), is_new in zip(found, discovered, strict=True)
+        if is_new and point.effect >= _EFFECTS[run.run] * settings.limits.source_gap
+    ]
+
+
+def _in_table_order(run: RunMeasures, table: pa.Table, population: pa.Table) -> pd.DataFrame:
+    probes = judged_probes(run, table, run.measures[JUDGED[run.run]])
+    place = pc.index_in(pa.array(probes["chunk_id"]), value_set=population["chunk_id"].combine_chunks())
+    rows = population[TABLE_ROW].combine_chunks().take(place).to_numpy(zero_copy_only=False)
+    hit = probes["hit"].to_numpy(bool) | (probes["cause"] == "twin").to_numpy(bool)
+    probes = probes.assign(row=rows, hit=hit).dropna(subset=["row"])
+    return probes.sort_values("row", kind="stable").reset_index(drop=True)
+
+
+def _finding(run: RunMeasures, probes: pd.DataFrame, point: ChangePoint) -> Finding:
+    inside = probes.iloc[point.first : point.last + 1]
+    first, last = int(inside["row"].iloc[0]), int(inside["row"].iloc[-1])
+    missed = inside[~inside["hit"].to_numpy(bool)]
+    measure = JUDGED[run.run]
+    return Finding(
+        "stratum_anomaly",
+        "warning",
+        f"rows {first:,} to {last:,} of the table: {measure} is {point.hits:,} of {point.n:,}, {point.effect:.0%} "
+        f"under {point.rest_hits:,} of {point.rest_n:,} in the rest of the table at equal length; twins count as hits.",
+        "Look at the causes of its misses, and at what changed in the writer when these rows were written.",
+        n_compared=point.n,
+        share=1 - point.hits / point.n,
+        scope={"rows": [first, last]},
+        evidence={
+            "measure": measure,
+            "hits": point.hits,
+            "rest_n": point.rest_n,
+            "effect": round(point.effect, 6),
+            "p": point.p,
+        },
+        examples=sorted(missed["chunk_id"]),
+    )

@@ -13,7 +13,16 @@ import pyarrow.compute as pc
 
 from audit_pipeline.config import CHUNK_COLUMNS, ColumnPath, SourceSettings
 from audit_pipeline.corpus.dates import days_of, holds_dates
-from audit_pipeline.corpus.paths import FieldPath, find_field, is_text, joined, json_values, keys_of_json, spelt_path
+from audit_pipeline.corpus.paths import (
+    FieldPath,
+    bytes_as_strings,
+    find_field,
+    is_text,
+    joined,
+    json_values,
+    keys_of_json,
+    spelt_path,
+)
 from audit_pipeline.errors import AuditInputError
 
 REQUIRED = ("chunk_id", "text")
@@ -243,6 +252,8 @@ def _to_string(array: pa.Array, field: str, name: str, where: Where) -> tuple[pa
         return _decoded(array)
     if field != "text" and (pa.types.is_integer(kind) or pa.types.is_date(kind)):
         return array.cast(pa.string()), none_invalid
+    if field != "text" and pa.types.is_fixed_size_binary(kind):
+        return bytes_as_strings(array), none_invalid
     if field != "text" and pa.types.is_floating(kind):
         # pandas turns a column of integers with gaps into floats: 7.0 was written as 7.
         try:

@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+UUID_BYTES = 16
 _JSON = "$."
 _JOIN, _ESCAPE, _NULL = "|", "\\", "\\N"
 
@@ -82,7 +84,7 @@ def _json_value(text: str | None, keys: Sequence[str]) -> str | None:
 
 
 def as_strings(array: pa.Array) -> pa.Array:
-    """Strings and numbers as strings; a column of floats without fractions was one of integers. Raises TypeError."""
+    """Strings, numbers, UUIDs as strings; a column of floats without fractions held integers. Raises TypeError."""
     kind = array.type
     if is_text(kind) or pa.types.is_null(kind) or pa.types.is_integer(kind):
         return array.cast(pa.string())
@@ -92,7 +94,23 @@ def as_strings(array: pa.Array) -> pa.Array:
         # pandas turns integers with gaps into floats: 7.0 was written as 7.
         whole = pc.all(pc.equal(array, pc.floor(array))).as_py() is not False
         return (array.cast(pa.int64(), safe=False) if whole else array).cast(pa.string())
+    if pa.types.is_fixed_size_binary(kind):
+        return bytes_as_strings(array)
     raise TypeError(f"{kind} is neither text nor number")
+
+
+def bytes_as_strings(array: pa.Array) -> pa.Array:
+    """Bytes of a fixed length in hexadecimal digits; sixteen of them are a UUID and are written as one."""
+    width, digits = array.type.byte_width, "0123456789abcdef"
+    if not len(array) or not width:
+        return pa.array([None] * len(array), pa.string())
+    raw = np.frombuffer(array.buffers()[1], np.uint8)[array.offset * width : (array.offset + len(array)) * width]
+    halves = np.stack([raw >> 4, raw & 15], axis=-1).reshape(len(array), 2 * width)
+    letters = np.frombuffer(digits.encode(), np.uint8)[halves]
+    if width == UUID_BYTES:
+        letters = np.insert(letters, [8, 12, 16, 20], ord("-"), axis=1)
+    texts = np.ascontiguousarray(letters).view(f"S{letters.shape[1]}").ravel().astype(str)
+    return pa.array(texts, pa.string(), mask=array.is_null().to_numpy(zero_copy_only=False))
 
 
 def joined(arrays: Sequence[pa.Array]) -> pa.Array:

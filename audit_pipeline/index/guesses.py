@@ -118,7 +118,8 @@ def _guess_source_and_document(guesses: Guesses, rows: pa.Table, scalars: Sequen
 
 
 def _is_scalar(kind: pa.DataType) -> bool:
-    return is_text(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    numbers = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    return is_text(kind) or numbers or pa.types.is_fixed_size_binary(kind)
 
 
 def _first(wanted: Sequence[str], present: Sequence[str], *, strict: bool = False) -> str | None:

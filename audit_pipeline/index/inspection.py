@@ -259,6 +259,11 @@ def _facts(
         f"sources: {', '.join(map(str, pc.unique(rows['source']).sort().to_pylist()[:_SHOWN])) or 'none'}",
         f"dates: {dated}",
     ]
+    of_vectors = sorted(column.name for column in schema if is_vector_type(column.type))
+    if len(of_vectors) > 1:
+        facts.append(
+            f"{len(of_vectors)} vector columns: {', '.join(of_vectors)}; index.columns.vector names the one to audit"
+        )
     if stand_ins:
         facts.append(f"stand-ins: {stand_ins:,} rows without text or on purpose without a vector")
     if registered:

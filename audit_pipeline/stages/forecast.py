@@ -58,6 +58,8 @@ def forecast(workspace: Workspace, changes: list[BatchChange]) -> Forecast:
     found = sum(info.rows for info in workspace.scan().batches.values()) if workspace.settings.sources else None
     total = workspace.settings.sample.total
     probes = 0 if encoder is None else 3 * (total if found is None else min(total, found))
+    if encoder is not None and workspace.settings.labels.observed:
+        probes += 2 * total  # in the configured prompt, and in the one that production turns out to send
     minutes = None
     if encoder is not None and sample and not encoder.is_remote:
         encoder.encode(sample[:1])  # the first call loads the model

@@ -195,4 +195,4 @@ def cut_between(
     low = float(following[short].max())
     with np.errstate(invalid="ignore"):
         high = float(np.nanmin(agreement.scores)) if not np.isnan(agreement.scores).all() else np.inf
-    return [low, high] if low < high and np.isfinite([low, high]).all() else None
+    return [low, high] if low + TIE_TOLERANCE < high and np.isfinite([low, high]).all() else None

@@ -54,11 +54,32 @@ def test_each_query_is_given_the_arm_it_was_sent_in(stored_as: type):
     assert found == expected + ["query"] * 20
 
 
-def test_a_rare_arm_is_found_behind_many_that_nothing_explains():
+def spoilt(vectors: np.ndarray, loss: float) -> np.ndarray:
+    """The vectors turned a little, each to about this loss."""
+    noise = np.random.default_rng(0).standard_normal(vectors.shape)
+    noise /= np.linalg.norm(noise, axis=1, keepdims=True)
+    return vectors + noise * np.sqrt(2 * loss) * np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+def test_a_rare_arm_is_found_behind_many_that_nothing_explains_and_that_are_nearer():
     texts = [f"question {i}" for i in range(90)]
-    sent = np.concatenate([encode([f"rewritten {i}" for i in range(60)], "query: "), encode(texts[60:], "query: ")])
+    sent = encode(texts, "query: ")
+    sent[:60] = spoilt(sent[:60], 0.02)  # a wrong arm costs .08
     sent[89] = encode([texts[89]], "passage: ")[0]
     assert judge(sent, texts).role == [UNEXPLAINED] * 60 + ["query"] * 29 + ["passage"]
+
+
+def test_few_queries_are_encoded_in_the_arms_that_explain_nothing():
+    encoded: dict[str, int] = {}
+
+    def counting(texts: list[str], arm: str) -> np.ndarray:
+        encoded[arm] = encoded.get(arm, 0) + len(texts)
+        return encode(texts, arm)
+
+    texts = [f"question {i}" for i in range(500)]
+    assert set(judge_queries(texts, encode(texts, "passage: "), ARMS, counting).role) == {"passage"}
+    assert encoded["passage: "] < 600
+    assert encoded["search_query: "] < 60  # the yardstick's and one round's
 
 
 def test_a_text_that_is_logged_with_its_prompt_counts_as_that_prompts():
@@ -79,12 +100,12 @@ def test_what_is_within_noise_but_over_the_tolerance_is_not_identifiable():
     def close(texts: list[str], arm: str) -> np.ndarray:
         return encode(texts, arm, pull=0.01)  # a wrong arm costs some 1e-4: a tenth of it is less than storage noise
 
-    sent = close(QUESTIONS, "query: ").astype(np.float64)
-    noise = np.random.default_rng(0).standard_normal(sent.shape)
-    noise *= 0.01 / np.linalg.norm(noise, axis=1, keepdims=True)  # a loss of .01^2 / 2 = 5e-5
-    side = judge_queries(QUESTIONS, sent + noise, ARMS, close)
+    side = judge_queries(QUESTIONS, spoilt(close(QUESTIONS, "query: "), 5e-5), ARMS, close)
     assert side.calibration.tolerance < 5e-5
     assert set(side.role) == {NOT_IDENTIFIABLE}
+    # Nearer to another arm, but not clearly so: no arm is named.
+    side = judge_queries(QUESTIONS, spoilt(close(QUESTIONS, "passage: "), 5e-5), ARMS, close)
+    assert set(side.role) <= {NOT_IDENTIFIABLE, UNEXPLAINED}
 
 
 def test_an_arm_that_changes_nothing_leaves_the_role_open_and_drift_measured():

@@ -68,9 +68,9 @@ def test_ties_are_agreement() -> None:
 
 
 def test_an_id_on_several_rows_counts_by_its_best_one() -> None:
-    ids = ["far", *IDS[1:19], "far"]  # the first row of the id is the closest of all, its last the farthest
-    made = circle(ids[::-1])
-    assert recall(made, ["far", "c18"]) == [1.0]
+    made = circle(["twice", *IDS[1:19], "twice"])  # its first row is the farthest from 57 degrees, its last the closest
+    got = returned_rows(lists(["twice", "c18"]), made, 10)
+    assert agree(made, Identities(made), on_circle(57), got.rows, "cosine").recall == 1
 
 
 def test_order_is_the_share_of_neighbours_that_do_not_rise() -> None:
@@ -140,3 +140,5 @@ def test_a_cut_off_is_seen_between_the_last_row_returned_and_the_first_left_out(
     assert found == pytest.approx([np.cos(np.deg2rad(9)), np.cos(np.deg2rad(6))])
     assert cut(["c00", "c01"], ["c01", "c00", "c02", "c03"]) is None  # one leaves out what the other returns
     assert cut(["c00", "c05"], ["c01", "c00", "c02", "c03"]) is None  # not the closest ones
+    made.passes_filter = np.arange(20) % 2 == 0
+    assert cut(["c00", "c01"], ["c02", "c00"]) is None  # c01 cannot be found at all

@@ -15,7 +15,7 @@ from audit_pipeline.corpus.sentences import stands_in
 from audit_pipeline.index.exact import TIE_TOLERANCE, ExactSearch
 from audit_pipeline.index.reach import reach_of
 from audit_pipeline.index.snapshot import TableSnapshot
-from audit_pipeline.proportions import stratified, wilson
+from audit_pipeline.proportions import NOT_MEASURED, stratified, wilson
 from audit_pipeline.results import Progress, StageResult, no_progress
 from audit_pipeline.retrieval.diagnosis import Diagnosis, Probes, diagnose
 from audit_pipeline.retrieval.miss import Evidence
@@ -24,6 +24,8 @@ from audit_pipeline.retrieval.tables import PROBE_COLUMNS, as_schema, booleans, 
 
 RUN = "held_out"
 K = 10
+LEAST_KEPT = 0.1
+"""Share of the held sentences that must stand in no other row: the few of documents' last chunks are no ceiling."""
 
 
 def run_held_out(
@@ -216,8 +218,10 @@ def _summary(table: pa.Table, haystack: int, diagnosis: Diagnosis) -> dict[str, 
         ),
         "overlap": int(overlap.sum()),
     }
+    measured = kept.sum() >= LEAST_KEPT * eligible.sum()
     for k in (1, K):
         hits = table[f"hit_{k}"].fill_null(False).to_numpy(zero_copy_only=False).astype(bool)
-        summary[f"heldout@{k}"] = stratified(hits[kept], strata[kept], domain[kept]).as_dict()
+        figure = stratified(hits[kept], strata[kept], domain[kept]) if measured else NOT_MEASURED
+        summary[f"heldout@{k}"] = figure.as_dict()
         summary[f"overlapping_heldout@{k}"] = wilson(int(hits[overlap].sum()), int(overlap.sum())).as_dict()
     return summary | {"causes": diagnosis.counts, "misses": diagnosis.misses}

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.findings import Finding
@@ -16,6 +17,15 @@ from audit_pipeline.retrieval.verdict_text import shown
 if TYPE_CHECKING:
     from audit_pipeline.retrieval.verdict import Verdict
 
+_INELIGIBLE = {
+    "too_few_sentences": "have too few sentences",
+    "no_long_sentence": "have no sentence long enough",
+    "no_heading": "have no heading",
+    "all_overlap": "share every candidate with a neighbour",
+    "repeated": "repeat the held text",
+    "missing_row": "are not in the table",
+    "not_looked_at": "were not looked at",
+}
 HUB_WINS = 5
 """Probes of other chunks that one chunk must win to be named a hub."""
 
@@ -26,7 +36,7 @@ def verdict_findings(verdict: Verdict, runs: dict[str, pa.Table | None], setting
     findings += _undecided(verdict)
     findings += _twins(runs["self"])
     findings += _hubs(runs)
-    return findings + _not_measured(verdict)
+    return findings + _not_measured(verdict, runs["held_out"])
 
 
 def _self_low(verdict: Verdict, table: pa.Table | None, settings: IndexAuditSettings) -> list[Finding]:
@@ -153,7 +163,7 @@ def _hubs(runs: dict[str, pa.Table | None]) -> list[Finding]:
     ]
 
 
-def _not_measured(verdict: Verdict) -> list[Finding]:
+def _not_measured(verdict: Verdict, held_out: pa.Table | None) -> list[Finding]:
     figures = verdict.figures
     remedies = {
         "self@1": (figures.self_1, "Name an encoder, and check that the sample is not empty."),
@@ -163,11 +173,29 @@ def _not_measured(verdict: Verdict) -> list[Finding]:
     }
     return [
         Finding(
-            "not_measured", "info", f"{measure} was not measured.", remedy, n_compared=0, evidence={"measure": measure}
+            "not_measured",
+            "info",
+            f"{measure} was not measured{_why_no_ceiling(held_out) if measure == 'heldout@10' else ''}.",
+            remedy,
+            n_compared=0,
+            evidence={"measure": measure},
         )
         for measure, (figure, remedy) in remedies.items()
         if figure.value is None
     ]
+
+
+def _why_no_ceiling(table: pa.Table | None) -> str:
+    """What kept the probes from being held out, as the end of a sentence; empty where nothing was looked at."""
+    if table is None or not table.num_rows:
+        return ""
+    overlap = pc.sum(table["overlap"]).as_py() or 0
+    eligible = pc.sum(table["eligible"]).as_py() or 0
+    counts = Counter(reason for reason in table["ineligible_reason"].to_pylist() if reason is not None)
+    said = [f"{n:,} {_INELIGIBLE.get(reason, reason)}" for reason, n in sorted(counts.items())]
+    if overlap:
+        said.append(f"of {eligible:,} held sentences {overlap:,} stand in another chunk too, as in overlapping windows")
+    return f": of {table.num_rows:,} probes {', '.join(said)}" if said else ""
 
 
 def _missed(table: pa.Table, column: str, key: str) -> list[str]:

@@ -16,7 +16,7 @@ from audit_pipeline.config import EncoderSettings
 from audit_pipeline.encoder.model_files import ModelFiles, content_fingerprint, find_model, read_json
 from audit_pipeline.encoder.protocol import Encoder, EncoderIdentity, Spending
 from audit_pipeline.encoder.roles import never_selected
-from audit_pipeline.errors import AuditInputError
+from audit_pipeline.errors import AuditInputError, reason_of
 from audit_pipeline.results import Progress, no_progress
 
 if TYPE_CHECKING:
@@ -183,9 +183,8 @@ class SentenceTransformerEncoder:
             if self.settings.max_tokens is not None:
                 model.max_seq_length = self.settings.max_tokens
         except Exception as error:  # loading runs code of the model, which may raise anything
-            first_line = str(error).strip().partition("\n")[0]
             raise AuditInputError(
-                f"encoder.model: {self.files.name!r} cannot be loaded ({type(error).__name__}: {first_line}): "
+                f"encoder.model: {self.files.name!r} cannot be loaded ({type(error).__name__}: {reason_of(error)}): "
                 "check that the files are complete and that encoder.trust_remote_code is set where it needs it"
             ) from error
         return model.eval()

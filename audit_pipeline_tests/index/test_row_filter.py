@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from audit_pipeline.errors import AuditInputError
 from audit_pipeline.index.exact import ExactSearch
 from audit_pipeline.index.reach import Reach, ranks_within, reach_of
 from audit_pipeline.index.row_filter import RowFilter, parse_filter
@@ -108,32 +107,6 @@ def test_a_table_without_rows_fills_no_filter(tmp_path: Path) -> None:
     snapshot = filled(tmp_path, "own = '{own}'", n=0, own=pa.array([], pa.string()))
     assert snapshot.passes_filter is not None
     assert len(snapshot.passes_filter) == 0
-
-
-@pytest.mark.parametrize(
-    ("template", "said"),
-    [
-        ("a = {b", "brace"),
-        ("a = b}", "brace"),
-        ("a = {}", "brace"),
-        ("a = {bb}", r"no column 'bb'.*did you mean 'b'"),
-        ("a = 'x{b}", "never closed"),
-        ("a = {lists}", "cannot be filled in"),
-        ("a = {elsewhere}", "cannot be filled in"),
-        ("a = {b$.c}", "no column"),
-    ],
-)
-def test_templates_that_cannot_be_filled_are_refused(template: str, said: str) -> None:
-    schema = pa.schema(
-        {
-            "a": pa.string(),
-            "b": pa.string(),
-            "lists": pa.list_(pa.int8()),
-            "elsewhere": pa.timestamp("s", tz="Asia/Tokyo"),
-        }
-    )
-    with pytest.raises(AuditInputError, match=f"^index.filter: .*{said}"):
-        parse_filter(template, schema)
 
 
 def test_quotes_and_identifiers_stay_as_they_are() -> None:

@@ -14,13 +14,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from audit_pipeline.encoder.models import Encoder
+from audit_pipeline.config import EncoderSettings
+from audit_pipeline.encoder import fingerprint
+from audit_pipeline.encoder.models import Encoder, load_encoder
 from audit_pipeline.orchestration.corpus_assets import CORPUS_ASSETS
 from audit_pipeline.report.loading import load
 from audit_pipeline.report.summary import terminal_summary
 from audit_pipeline.settings_file import parse_settings
 from audit_pipeline.stages.workspace import Workspace
-from audit_pipeline_tests.encoder.planted import docstrings
+from audit_pipeline_tests.encoder.planted import docstrings, static_model
 
 ROWS = 64
 IDS = np.array([f"c{row:02}" for row in range(ROWS)])
@@ -136,7 +138,8 @@ def test_query_vectors_in_the_passage_role_are_named_although_every_document_is_
     assert (finding["evidence"]["arm"], finding["evidence"]["prompt"]) == ("passage", "passage: ")
     assert finding["message"].startswith("Production sends the passage role ('passage: ' in front), not the query role")
     assert len(finding["examples"]) == 5
-    assert not any(question in finding["message"] for question in questions)
+    said = json.dumps([found["observed"], found["findings"], found["verdict"]])
+    assert not any(question in said for question in questions)
     assert [f["code"] for f in found["findings"] if f["severity"] == "error"] == ["query_side_mismatch"]
     # All that rests on the settings is as good as ever; the reading is not.
     assert found["self_retrieval"]["self@1"]["value"] == 1
@@ -147,6 +150,35 @@ def test_query_vectors_in_the_passage_role_are_named_although_every_document_is_
     table = load(tmp_path / "state", "observed").table("observed_retrieval")
     assert set(table["role"]) == {"passage"}
     assert "query" not in table.columns
+    page = (tmp_path / "state" / "reports" / "observed" / "audit.html").read_text(encoding="utf-8")
+    assert 'id="observed"' in page
+    assert "what the application really sends was not seen" not in page
+
+
+def test_vectors_of_another_model_are_no_known_prompts(
+    audit: Audit, encoder: Encoder, questions: list[str], sent: np.ndarray, passages: np.ndarray, tmp_path: Path
+) -> None:
+    other = load_encoder(EncoderSettings(model=static_model(encoder, tmp_path / "static")))
+    assert other is not None
+    strange = other.encode(questions)
+    # One of them called the right model: it is no mismatch, and does not hide the others.
+    strange[0] = sent[0]
+    found = audit(log_of(questions, strange, nearest(strange, passages)))
+    (finding,) = findings(found, *OF_THE_LOG)
+    assert (finding["code"], finding["evidence"]["arm"], finding["share"]) == ("query_side_mismatch", None, 31 / 32)
+    assert "another model, or the text is rewritten" in finding["message"]
+    assert finding["evidence"]["median_cosine"] < 0.9
+    assert found["observed"]["query_side"]["role"] == "unexplained"
+
+
+def test_an_encoder_whose_vectors_depend_on_the_batch_judges_no_query(
+    audit: Audit, questions: list[str], sent: np.ndarray, passages: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fingerprint, "batch_dependence", lambda *_: 0.01)
+    found = audit(log_of(questions, sent[:, ::-1], nearest(sent, passages)))
+    assert findings(found, "query_side_mismatch") == []
+    assert [f["code"] for f in findings(found, "encoder_unstable")] == ["encoder_unstable"]
+    assert "depend on the batch" in found["observed"]["query_side"]["reason"]
 
 
 def test_without_a_log_the_reading_and_the_report_name_the_path_that_was_not_seen(audit: Audit, tmp_path: Path) -> None:

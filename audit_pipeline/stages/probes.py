@@ -12,6 +12,7 @@ from audit_pipeline.corpus.labelled_queries import LabelledQueries, from_see_als
 from audit_pipeline.corpus.sampling import STRATIFIED, plan_probes, stratify
 from audit_pipeline.corpus.see_also import see_also_queries
 from audit_pipeline.corpus.sentences import hold_out
+from audit_pipeline.index.pairing import STORE_ID
 from audit_pipeline.results import StageResult
 from audit_pipeline.stages.held_out import bodies, held_out_plan
 from audit_pipeline.stages.index import can_probe, pinned_snapshot
@@ -52,7 +53,7 @@ def labelled_queries(
     labels = workspace.settings.labels
     if labels.queries:
         qrels = Path(labels.qrels) if labels.qrels else None
-        return read_labelled_queries(Path(labels.queries), qrels, population), None
+        return _read_labels(Path(labels.queries), qrels, population), None
     if not labels.see_also:
         return None, None
     found = see_also_queries(population)
@@ -65,6 +66,25 @@ def labelled_queries(
     }
     # Names of things outside the corpus are no broken labels, so they are counted apart from labels_invalid.
     return from_see_also(found), counts
+
+
+def _read_labels(queries: Path, qrels: Path | None, population: pa.Table) -> LabelledQueries:
+    """The judged queries. Where chunks were paired by text, judgements may name them by the store's ids instead of the
+    table's: whichever more judgements are found by.
+    """
+    by_table = read_labelled_queries(queries, qrels, population)
+    if STORE_ID not in population.column_names:
+        return by_table
+    place = population.schema.get_field_index("chunk_id")
+    own = population.set_column(place, population.schema.field("chunk_id"), population[STORE_ID])
+    by_store = read_labelled_queries(queries, qrels, own)
+    if len(by_store.qrels) <= len(by_table.qrels):
+        return by_table
+    found = pc.index_in(by_store.qrels["chunk_id"], value_set=population[STORE_ID].combine_chunks())
+    ids = population["chunk_id"].take(found)
+    column = by_store.qrels.schema.get_field_index("chunk_id")
+    judged = by_store.qrels.set_column(column, by_store.qrels.schema.field(column), ids)
+    return LabelledQueries(by_store.queries, judged, by_store.invalid)
 
 
 def planned_labels(workspace: Workspace) -> LabelledQueries | None:

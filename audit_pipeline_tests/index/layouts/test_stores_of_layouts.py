@@ -19,7 +19,15 @@ from audit_pipeline.settings_file import parse_settings
 from audit_pipeline.stages.inspection import proposal
 from audit_pipeline.stages.workspace import Workspace
 from audit_pipeline_tests.encoder.planted import docstrings
-from audit_pipeline_tests.index.layouts.writers import EMBEDDED, WITH_TEXT, WRITERS, anythingllm_texts, uuids
+from audit_pipeline_tests.index.layouts.writers import (
+    EMBEDDED,
+    WITH_TEXT,
+    WRITERS,
+    anythingllm_texts,
+    column,
+    created,
+    uuids,
+)
 
 ROWS = 40
 LOST = ["A document that the ingest dropped.", "Another one that never arrived in the table."]
@@ -160,3 +168,26 @@ def test_a_wrong_role_is_found_against_a_store_paired_in_either_way(
     stages = ("vector_index", "corpus_integrity", "role_fingerprint")
     _, findings = audited(tmp_path, name, texts, STORES[name][0](texts), fast_encoder, *stages, prompt="query: ")
     assert {finding.code for finding in findings if finding.severity == "error"} == {"role_mismatch"}
+
+
+def test_headings_that_only_the_table_holds_are_part_of_what_was_embedded(
+    tmp_path: Path, texts: list[str], fast_encoder: Encoder
+) -> None:
+    headings = [f"Chapter {i}" for i in range(ROWS)]
+    embedded = [f"{heading}\n\n{text}" for heading, text in zip(headings, texts, strict=True)]
+    rows = {"chunk_id": [f"c{i}" for i in range(ROWS)], "text": texts, "heading": headings}
+    created(tmp_path / "db", "docs", rows | {"vector": column(fast_encoder.encode(embedded))})
+    lines = [json.dumps({"chunk_id": f"c{i}", "text": text}) for i, text in enumerate(texts)]
+    (tmp_path / "rows.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    settings = {
+        "name": "headings",
+        "sources": [{"name": "docs", "uri": "rows.jsonl", "format": "jsonl"}],
+        "encoder": {"model": str(fast_encoder.files.folder)},
+        "index": {"uri": "db", "table": "docs", "managed": False, "embed_text": "{heading}\n\n{text}"},
+    }
+    workspace = Workspace(parse_settings(settings, "test", tmp_path), tmp_path / "state")
+    for stage in ("vector_index", "corpus_integrity", "role_fingerprint"):
+        STAGES[stage](workspace)
+    found = workspace.findings("corpus_integrity") + workspace.findings("role_fingerprint")
+    assert [finding.code for finding in found if finding.severity != "info"] == []
+    assert all(row["arm"] is not None for row in workspace.table("role_fingerprint", "batch_arms").to_pylist())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -168,6 +169,17 @@ def test_a_side_that_was_not_measured_says_why():
     assert result.summary["observed_recall"]["value"] == 1
     only_queries = observe([row(ids=None)] * 5)
     assert by_code(only_queries)["not_measured"].evidence["measure"] == "observed.returned"
+
+
+def test_a_filter_that_is_another_one_for_each_query_leaves_the_answers_unmeasured():
+    made = snapshot(chunk_table(IDS, [f"text {i}" for i in range(20)]), on_circle(*range(0, 60, 3)))
+    made.passes_filter = np.ones(20, bool)
+    made.row_filter = SimpleNamespace(names=["source"])  # type: ignore[assignment]
+    table = pa.Table.from_pylist([{**row(ids=IDS[::2]), "query_id": "q"}], schema=OBSERVED_QUERIES)
+    own = prompted(index={"filter": "source = '{source}'"})
+    result = run_observed(made, ObservedLog.of(table, 1, 2), side_of(["query"]), None, own)
+    assert set(by_code(result)) == {"not_measured"}
+    assert "filled from a row (source)" in by_code(result)["not_measured"].message
 
 
 def test_an_empty_log_measures_nothing():

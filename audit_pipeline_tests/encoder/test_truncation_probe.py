@@ -103,7 +103,13 @@ def test_a_limit_that_no_text_reaches_is_no_cut(fast_encoder: Encoder, long_text
 
 def test_texts_that_repeat_themselves_are_not_taken_for_cut(fast_encoder: Encoder) -> None:
     # With word means, a text said sixteen times has the vector of the same text said fourteen times.
-    parts = [part for part in docstrings("rich", 40) if len(part.split()) == 20][:2]
+    by_length: dict[int, list[str]] = {}
+    for part in docstrings("rich", 136):
+        spans = fast_encoder.token_spans(part)
+        assert spans is not None
+        by_length.setdefault(len(spans), []).append(part)
+    # Of equal length, so that the shorter texts which say the same would agree on a cut.
+    parts = next(alike for alike in by_length.values() if len(alike) > 1)[:2]
     repeated = [" ".join([part] * 16) for part in parts]
     encode = CuttingEncoder(fast_encoder, None, 0)
     scissors = Scissors(encode, "")

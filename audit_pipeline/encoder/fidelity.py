@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from audit_pipeline.encoder.calibration import NOISE_LOSS, Calibration, EncodeFunction, cosine_loss
+from audit_pipeline.encoder.known_templates import known_templates
 from audit_pipeline.encoder.roles import NONE, PASSAGE
 from audit_pipeline.encoder.template import embedded_texts
 
@@ -20,20 +21,11 @@ CUT = "cut"  # the vector encodes the first or last part of the text only
 UNCUT = "uncut"  # the vector encodes the whole text where the rest of the corpus is cut
 NOT_IDENTIFIABLE = "not_identifiable"  # within storage noise, but over what the nearest arm would cost
 
-# Templates that writers are known to embed. The first is the bare text; before_text is what a layout rebuilds.
-TEMPLATES = (
-    "{text}",
-    "{before_text}{text}",
-    "{heading}\n\n{text}",
-    "{heading}: {text}",
-    "heading: {heading}\n\n{text}",
-)
-TEMPLATE_FIELDS = ("text", "heading", "before_text")
 EXPLAINS_SHARE = 0.1
 """Another arm explains a row when its loss is under this share of the configured arm's."""
-ROWS_OF_A_ROUND = 24
+ROWS_OF_A_ROUND = 12
 """Rows encoded under every arm and template at once; what is found there is then tried on all rows."""
-MOST_ROUNDS = 8
+MOST_ROUNDS = 16
 _TIE = 1e-6
 
 
@@ -111,7 +103,7 @@ def explanations(arms: dict[str, str], embed_text: str | None, fields: pa.Table)
     """Every other arm under the configured template, then every other template under the configured arm and none."""
     others = [Explanation(name, prompt, None) for name, prompt in arms.items() if name != PASSAGE]
     configured = embed_text or "{text}"
-    templates = [template for template in TEMPLATES if template != configured and _filled(template, fields)]
+    templates = [template for template in known_templates(fields) if template != configured]
     prompts = {PASSAGE: arms[PASSAGE]} | {name: prompt for name, prompt in arms.items() if prompt == "" or name == NONE}
     return others + [Explanation(name, prompt, t) for t in templates for name, prompt in prompts.items()]
 
@@ -119,12 +111,6 @@ def explanations(arms: dict[str, str], embed_text: str | None, fields: pa.Table)
 def explanation_texts(fields: pa.Table, explanation: Explanation, embed_text: str | None) -> list[str]:
     """What an explanation says was embedded, without the prompt."""
     return embedded_texts(fields, explanation.template or embed_text).to_pylist()
-
-
-def _filled(template: str, fields: pa.Table) -> bool:
-    """Whether the rows can tell this template from the bare text."""
-    named = [name for name in TEMPLATE_FIELDS if name != "text" and f"{{{name}}}" in template]
-    return all(name in fields.column_names and any(fields[name].to_pylist()) for name in named)
 
 
 def _judge_drifted_texts(

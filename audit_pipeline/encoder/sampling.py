@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from audit_pipeline.corpus.text import count_words
-from audit_pipeline.encoder.fidelity import TEMPLATE_FIELDS, Sample
+from audit_pipeline.encoder.fidelity import Sample
+from audit_pipeline.encoder.known_templates import template_columns
 from audit_pipeline.encoder.template import embedded_texts, template_fields
 from audit_pipeline.encoder.truncation_probe import LEAST_WORDS, LONG_ROWS
 
@@ -90,7 +91,7 @@ def fields_of(embed_text: str | None) -> list[str]:
 
 
 def _with_store_values(table_rows: pa.Table, store: pa.Table | None, embed_text: str | None) -> pa.Table:
-    wanted = dict.fromkeys([*fields_of(embed_text), *TEMPLATE_FIELDS])
+    wanted = dict.fromkeys([*fields_of(embed_text), *template_columns(table_rows)])
     columns = {name: table_rows[name].combine_chunks() for name in wanted if name in table_rows.column_names}
     if store is not None:
         at = pc.index_in(table_rows["chunk_id"].combine_chunks(), value_set=store["chunk_id"].combine_chunks())

@@ -16,14 +16,14 @@ from audit_pipeline import schemas
 from audit_pipeline.config import CHUNK_COLUMNS, IndexSettings
 from audit_pipeline.corpus.batches import Grain
 from audit_pipeline.errors import AuditInputError
-from audit_pipeline.index.chunk_rows import Derive, Naming, chunk_rows
+from audit_pipeline.index.chunk_rows import Naming, chunk_rows
 from audit_pipeline.index.columns import ColumnPaths, resolve_columns
 from audit_pipeline.index.connection import connect, first_line, open_table
 from audit_pipeline.index.database import ALL_TABLES, Database, tables_of_one_shape
+from audit_pipeline.index.embedded_fields import derived_fields, title_columns
 from audit_pipeline.index.exact import ExactSearch
 from audit_pipeline.index.fts_index import fts_indices_of
-from audit_pipeline.index.layouts import LLAMA_INDEX_NODE, PLAIN, Layout, layout_of
-from audit_pipeline.index.llama_index import before_text
+from audit_pipeline.index.layouts import PLAIN, Layout, layout_of
 from audit_pipeline.index.paths import find_path
 from audit_pipeline.index.plan import ignored_settings, read_plan
 from audit_pipeline.index.row_filter import FilterTemplate, RowFilter, parse_filter
@@ -80,7 +80,7 @@ def open_snapshot(
         opened.append(_Opened(name, table))
     first = opened[0].table
     layout = PLAIN if settings.managed else layout_of(first.schema, settings.layout, settings.table)[0]
-    derived = _derived(first.schema, layout)
+    derived = {} if settings.managed else derived_fields(first.schema, layout)
     paths = resolve_columns(
         first.schema,
         settings.columns,
@@ -90,7 +90,13 @@ def open_snapshot(
         further=[name for name in embed_fields if name not in CHUNK_COLUMNS and name not in derived],
     )
     template = None if settings.filter is None else parse_filter(settings.filter, first.schema)
-    needed = [LLAMA_INDEX_NODE.partition(".")[0]] if derived else []
+    if not settings.managed:
+        # The settings may not know of a title that was embedded: the fingerprint tries it.
+        for name in title_columns(first.schema, paths.selected):
+            path = find_path(first.schema, name)
+            if path is not None and name not in CHUNK_COLUMNS:
+                paths.further[name] = path
+    needed = [column for column, _ in derived.values()]
     needed += [path.column for path in template.columns] if template is not None else []
     columns, table_of, row_ids, vectors, state = _read(opened, paths, needed, work_dir, progress)
     many = settings.table == ALL_TABLES
@@ -100,7 +106,7 @@ def open_snapshot(
         grain,
         prefix=table_of if many else None,
     )
-    rows, unread = chunk_rows(columns, paths, naming, derived)
+    rows, unread = chunk_rows(columns, paths, naming, {name: made for name, (_, made) in derived.items()})
     infos = [_info_of(one, paths, settings, uri, vectors.shape[1]) for one in opened]
     snapshot = TableSnapshot(
         rows=rows,
@@ -122,12 +128,6 @@ def open_snapshot(
     else:
         snapshot = _without_search(snapshot, paths)
     return replace(snapshot, info=replace(snapshot.info, layout=layout.name))
-
-
-def _derived(schema: pa.Schema, layout: Layout) -> dict[str, Derive]:
-    """Row fields that a layout makes of what it stores."""
-    node = find_path(schema, LLAMA_INDEX_NODE) if layout.name == "llama_index" else None
-    return {} if node is None else {"before_text": lambda rows: before_text(node.values(rows))}
 
 
 def _info_of(opened: _Opened, paths: ColumnPaths, settings: IndexSettings, uri: str, dimension: int) -> IndexInfo:

@@ -8,6 +8,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from audit_pipeline.encoder.calibration import CALIBRATION_ROWS
+from audit_pipeline.encoder.protocol import Encoder
+from audit_pipeline.encoder.roles import arms_of
+from audit_pipeline.encoder.truncation_probe import LONG_ROWS, MOST_ENCODINGS
 from audit_pipeline.stages.ingest import BatchChange
 from audit_pipeline.stages.texts import embedded
 from audit_pipeline.stages.workspace import Workspace
@@ -24,6 +28,7 @@ class Forecast:
     texts: int  # distinct passages that are not in the vector store yet
     tokens: int
     probe_texts: int  # at most: queries, held sentences and bodies
+    check_texts: int  # sound vectors need no more than these; others are compared further
     minutes: float | None  # None where nothing has to be encoded here
     sent_to: str | None = None  # the server that gets the texts
     tokens_estimated: bool = False
@@ -36,7 +41,8 @@ class Forecast:
         about = "about " if self.tokens_estimated else ""
         return (
             f"{name}: {self.batches:,} batches to bring up to date ({self.rows:,} rows); {self.texts:,} passages to "
-            f"encode ({about}{self.tokens:,} tokens), at most {self.probe_texts:,} texts for the probes; {minutes}"
+            f"encode ({about}{self.tokens:,} tokens), at most {self.probe_texts:,} texts for the probes "
+            f"and {self.check_texts:,} for the checks of vectors; {minutes}"
         )
 
 
@@ -60,13 +66,23 @@ def forecast(workspace: Workspace, changes: list[BatchChange]) -> Forecast:
     probes = 0 if encoder is None else 3 * (total if found is None else min(total, found))
     if encoder is not None and workspace.settings.labels.observed:
         probes += 2 * total  # in the configured prompt, and in the one that production turns out to send
+    checks = 0 if encoder is None else _check_texts(workspace, encoder, found)
     minutes = None
     if encoder is not None and sample and not encoder.is_remote:
         encoder.encode(sample[:1])  # the first call loads the model
         started = time.perf_counter()
         encoder.encode(sample, prompt=prompt)
         seconds_per_text = (time.perf_counter() - started) / len(sample)
-        minutes = (texts + probes) * seconds_per_text / 60
+        minutes = (texts + probes + checks) * seconds_per_text / 60
     sent_to = workspace.settings.encoder.base_url if encoder is not None and encoder.is_remote else None
     estimated = encoder is not None and encoder.counts_are_estimates
-    return Forecast(len(changes), rows, texts, tokens, probes, minutes, sent_to, estimated)
+    return Forecast(len(changes), rows, texts, tokens, probes, checks, minutes, sent_to, estimated)
+
+
+def _check_texts(workspace: Workspace, encoder: Encoder, rows: int | None) -> int:
+    """Texts that the checks of sound vectors encode at most: each arm, stability, rows of each batch, the cut."""
+    arms = len(arms_of(workspace.settings.encoder, encoder.own_prompts))
+    most = workspace.settings.sample.total + LONG_ROWS
+    compared = most if rows is None else min(most, rows)
+    # Stability takes each calibration text twice: alone, and together with the others.
+    return min(compared, CALIBRATION_ROWS) * (arms + 2) + compared + (MOST_ENCODINGS if compared > 1 else 0)

@@ -10,11 +10,11 @@ import pyarrow as pa
 
 from audit_pipeline.config import EncoderSettings
 from audit_pipeline.encoder.calibration import cosine_loss
-from audit_pipeline.encoder.fidelity import TEMPLATES
+from audit_pipeline.encoder.known_templates import TEXT, known_templates
 from audit_pipeline.encoder.models import load_encoder
 from audit_pipeline.encoder.protocol import Encoder
 from audit_pipeline.encoder.roles import KNOWN_PROMPTS
-from audit_pipeline.encoder.template import embedded_texts, template_fields
+from audit_pipeline.encoder.template import embedded_texts
 from audit_pipeline.index.inspection import Inspection, RoleGuess, inspect_table, render
 from audit_pipeline.index.placeholders import placeholder_rows
 from audit_pipeline.index.snapshot import USABLE
@@ -24,6 +24,7 @@ ROWS = 6
 FITS = 1e-3
 """Loss under which a prompt explains the stored vectors: 16-bit storage loses far less, a wrong prompt far more."""
 
+_OF_PASSAGES = ("passage: ", "search_document: ")
 _QUERY_OF = {"passage: ": "query: ", "search_document: ": "search_query: "}
 
 
@@ -54,13 +55,16 @@ def guess_role(inspection: Inspection, encoder: Encoder) -> RoleGuess:
     chosen = np.unique(places[np.linspace(0, len(places) - 1, ROWS).astype(int)])
     rows, stored = snapshot.rows.take(pa.array(chosen)), np.asarray(snapshot.vectors[chosen])
     found: list[tuple[float, int, str, str]] = []
-    for template in (name for name in TEMPLATES if _can_fill(name, rows)):
+    for template in known_templates(rows):
         texts = embedded_texts(rows, template)
-        for prompt in dict.fromkeys(["", *encoder.own_prompts.values(), *KNOWN_PROMPTS]):
+        known = KNOWN_PROMPTS if template == TEXT else _OF_PASSAGES
+        for prompt in dict.fromkeys(["", *encoder.own_prompts.values(), *known]):
             vectors = encoder.encode(texts.to_pylist(), prompt=prompt)
             found.append((float(np.median(cosine_loss(stored, vectors))), len(found), prompt, template))
             if found[-1][0] < FITS / 100:
                 break
+        if found[-1][0] < FITS / 100:
+            break
     loss, _, prompt, template = min(found)
     if loss > FITS:
         return RoleGuess(
@@ -71,11 +75,6 @@ def guess_role(inspection: Inspection, encoder: Encoder) -> RoleGuess:
         f"{len(chosen)} stored vectors are such encodings (1-cos {loss:.1g})",
         prompt,
         query,
-        None if template == "{text}" else template,
+        None if template == TEXT else template,
         known=True,
     )
-
-
-def _can_fill(template: str, rows: pa.Table) -> bool:
-    names = [name for _, name in template_fields(template) if name not in (None, "text")]
-    return all(name in rows.column_names and any(rows[name].to_pylist()) for name in names)

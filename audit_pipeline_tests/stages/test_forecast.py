@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from audit_pipeline.encoder.models import Encoder
+from audit_pipeline.encoder.roles import arms_of
 from audit_pipeline.stages.forecast import Forecast, forecast
 from audit_pipeline.stages.ingest import changed_batches
 from audit_pipeline.stages.workspace import Workspace
@@ -32,6 +33,8 @@ def test_texts_are_counted_once_and_only_where_the_vector_store_lacks_them(tmp_p
     before = forecast_of(work)
     assert (before.batches, before.rows, before.texts, before.tokens) == (2, 4, 3, harbour + bread + kite)
     assert before.probe_texts == 3 * 4  # a census: each row as a query, a sentence and a body at most
+    # 4 texts under each arm and twice for stability, each compared once, and the sweep of heads and tails.
+    assert before.check_texts == 4 * (len(arms_of(work.settings.encoder, {})) + 2) + 4 + 260
     assert before.minutes is not None
     work.vectors.get_or_encode(encoder, "", [ROWS[2][3]])
     after = forecast_of(work)
@@ -59,12 +62,12 @@ def test_an_index_as_it_stands_without_an_encoder_costs_no_encoding(tmp_path: Pa
     stands = {"uri": "lance", "table": "docs", "managed": False}
     work = workspace(tmp_path, sources=[], encoder={"kind": "none"}, index=stands)
     found = forecast(work, [])
-    assert (found.texts, found.tokens, found.probe_texts, found.minutes) == (0, 0, 0, None)
+    assert (found.texts, found.tokens, found.probe_texts, found.check_texts, found.minutes) == (0, 0, 0, 0, None)
 
 
 @pytest.mark.parametrize(("minutes", "said"), [(None, "no encoding"), (12.34, "about 12.3 minutes of encoding")])
 def test_the_line_says_rows_texts_tokens_and_minutes(minutes: float | None, said: str) -> None:
-    assert Forecast(3, 1200, 1100, 45678, 900, minutes).as_text("handbook") == (
+    assert Forecast(3, 1200, 1100, 45678, 900, 700, minutes).as_text("handbook") == (
         "handbook: 3 batches to bring up to date (1,200 rows); 1,100 passages to encode (45,678 tokens), "
-        f"at most 900 texts for the probes; {said}"
+        f"at most 900 texts for the probes and 700 for the checks of vectors; {said}"
     )

@@ -67,7 +67,6 @@ def test_a_sound_table_of_tenants_gives_no_finding_above_info(
     assert report["self_retrieval"]["self@1_unique"]["value"] == 1  # another tenant's copy is no rival
     assert report["self_retrieval"]["short_results"] == 0
     assert report["ann_recall"]["ann_recall@10"]["value"] == 1
-    assert report["held_out"]["overlap"] < 3  # every shared text would be one, among the rows of all tenants
     assert report["labelled"]["judged_for_others"] == {"queries": 1, "judgements": 2}
     filters = report["self_retrieval"]["filters"]
     assert (filters["columns"], filters["distinct"]) == (["user_id"], 4)
@@ -75,6 +74,13 @@ def test_a_sound_table_of_tenants_gives_no_finding_above_info(
     assert {e["filter"]["user_id"]: (e["chunks"], e["n"]) for e in report["self_retrieval"]["by_filter"]} == {
         user: (size + SHARED * (user != "tiny"),) * 2 for user, size in SIZES.items()
     }
+
+
+def test_another_tenants_copy_does_not_hold_the_held_out_sentence(audit_table: AuditTable, corpus: Corpus) -> None:
+    # Where only some rows are probed, the copies of their texts stay whole; 24 of the 60 probes or so have two.
+    found = audit_table(written(corpus, **tenants(corpus, shared=40)), filter=FILTER, sample={"total": 60})
+    assert found.report["held_out"]["n"] > 30
+    assert found.report["held_out"]["overlap"] < 6  # four texts repeat a sentence of their own tenant
 
 
 def test_rows_without_a_tenant_are_reached_by_nobody(audit_table: AuditTable, corpus: Corpus) -> None:

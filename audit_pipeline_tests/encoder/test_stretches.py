@@ -38,6 +38,8 @@ def test_no_stretch_where_the_defect_is_everywhere_strewn_or_in_a_row_or_two():
     assert found(range(10, 40))[0] is None
     strewn = np.random.default_rng(0).random(len(SAMPLED)) < 0.3
     assert stretch_of(ROWS, SAMPLED, strewn, lambda row: True) is None
+    strewn[60:] = False
+    assert stretch_of(ROWS, SAMPLED, strewn, lambda row: True) is None
 
 
 def test_undated_cells_are_sampled_in_parts_and_dated_ones_are_not():

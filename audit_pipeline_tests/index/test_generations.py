@@ -114,6 +114,25 @@ def parents_and_children() -> list[Row]:
     return parents + numbered
 
 
+def pages_some_alike() -> list[Row]:
+    """Positions begin again on each page, and in two of the documents every page says the same."""
+    return [
+        Row(row.doc, row.position, prose(f"{row.doc}{row.position}") if row.doc in ("doc-0", "doc-1") else row.text)
+        for row in pages_of_a_document()
+    ]
+
+
+def mostly_short_parents() -> list[Row]:
+    """Parents first, children later; in seven of eight documents each parent is its own only child."""
+    rows = [Row(f"doc-{n}", i, prose(f"{n}/{i}", 10 if n % 8 else 60)) for n in range(40) for i in range(2)]
+    children = [row for row in rows if len(row.text.split()) == 10]
+    for row in rows:
+        words = row.text.split()
+        if len(words) == 60:
+            children.append(replace(row, text=" ".join(words[:20])))
+    return rows + children
+
+
 def windows() -> list[Row]:
     rows = []
     for n in range(20):
@@ -164,6 +183,9 @@ CLEAN = {
     "position always 0": [replace(row, position=0) for row in corpus()],
     "one document in two sources": [*corpus(), *corpus(source="b")],
     "rows in any order": sorted(corpus(), key=lambda row: prose(row.text)),
+    "positions within pages, some alike": pages_some_alike(),
+    "mostly short parents": mostly_short_parents(),
+    "two rows without text": [*corpus(), Row("doc-01", None, ""), Row("doc-02", None, "one"), Row("doc-01", None, "")],
     "rows without text": [*corpus(), *[Row(f"doc-{n % 20:02}", None, "") for n in range(60)]],
 }
 
@@ -171,6 +193,15 @@ CLEAN = {
 @pytest.mark.parametrize("name", CLEAN)
 def test_what_only_looks_like_a_generation_is_not_told(name: str) -> None:
     assert found(CLEAN[name]) == []
+
+
+@pytest.mark.parametrize("name", [None, "", " ", "None", "null", "NaN"])
+def test_rows_without_a_document_have_no_code(name: str | None) -> None:
+    rows = snapshot([Row(name, 0, "text"), Row("page", 1, "text"), Row("page", None, "text", source="b")]).rows
+    documents = Documents.of(rows)
+    assert documents.code[0] == -1
+    assert len(set(documents.code.tolist())) == 3
+    assert documents.position.tolist() == [0, 1, -1]
 
 
 def test_repeated_ids_are_another_finding() -> None:

@@ -272,6 +272,11 @@ class SampleSettings(Settings):
     per_batch: int | None = Field(default=None, ge=1, description="Most probes of one batch; null: no cap.")
     total: int = Field(default=2000, ge=1, description="Probes over the whole corpus.")
     fingerprint_per_batch: int = Field(default=4, ge=4, description="Rows re-encoded per batch to check its vectors.")
+    arms: int = Field(
+        default=200,
+        ge=0,
+        description="Held-out and labelled queries, each, that are asked under every known prompt; 0: none.",
+    )
     seed: int = Field(default=0, description="Another seed draws other probes.")
     held_out: Literal["middle", "first", "heading", "last", "random"] = Field(
         default="middle", description="Which sentence is held out as the query."

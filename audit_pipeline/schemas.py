@@ -175,6 +175,28 @@ OBSERVED_RETRIEVAL = pa.schema(
     ]
 )
 
+FORMATTING_ARMS = pa.schema(  # the same queries under each prompt on the query side, against the configured one
+    [
+        pa.field("run", pa.string(), nullable=False),  # held_out | labelled
+        pa.field("arm", pa.string(), nullable=False),
+        pa.field("prompt", pa.string(), nullable=False),
+        pa.field("configured", pa.bool_(), nullable=False),
+        pa.field("n", pa.int64(), nullable=False),
+        pa.field("value", pa.float64()),
+        pa.field("low", pa.float64()),
+        pa.field("high", pa.float64()),
+        pa.field("won", pa.int64()),  # queries that only this arm answers; null for the configured one
+        pa.field("lost", pa.int64()),
+        pa.field("difference", pa.float64()),
+        pa.field("difference_low", pa.float64()),
+        pa.field("difference_high", pa.float64()),
+        pa.field("p", pa.float64()),
+        pa.field("p_holm", pa.float64()),
+        pa.field("better", pa.bool_(), nullable=False),  # beyond chance
+        pa.field("worse", pa.bool_(), nullable=False),
+    ]
+)
+
 STRATA = pa.schema(
     [
         pa.field("run", pa.string(), nullable=False),  # self | held_out | labelled
@@ -296,6 +318,7 @@ TABLES: dict[str, pa.Schema] = {
     "retrieved": RETRIEVED,
     "qrels": QRELS,
     "ann_recall": ANN_RECALL,
+    "formatting_arms": FORMATTING_ARMS,
     "observed_retrieval": OBSERVED_RETRIEVAL,
     "strata": STRATA,
     "candidate_pairs": CANDIDATE_PAIRS,

@@ -15,7 +15,9 @@ from audit_pipeline_tests.small_audit import NAME, SmallAudit
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-YAML_BLOCKS = re.findall(r"```yaml\n(.*?)```", README, flags=re.DOTALL)
+BLOCKS = re.findall(r"```yaml\n(.*?)```", README, flags=re.DOTALL)
+YAML_BLOCKS = [block for block in BLOCKS if block.startswith("type:")]
+FRAGMENTS = [block for block in BLOCKS if not block.startswith("type:")]
 
 
 @pytest.mark.parametrize("block", YAML_BLOCKS)
@@ -24,6 +26,15 @@ def test_each_yaml_of_the_readme_is_a_valid_setting(block: str) -> None:
     assert document["type"] == "audit_pipeline.IndexAudit"
     settings = parse_settings(document["attributes"], "README.md", base=ROOT)
     assert settings.name == document["attributes"]["name"]
+
+
+@pytest.mark.parametrize("fragment", FRAGMENTS)
+def test_each_part_of_a_setting_fits_into_one(fragment: str) -> None:
+    whole = next(block for block in YAML_BLOCKS if "table: docs" in block)
+    attributes = yaml.safe_load(whole)["attributes"]
+    for section, fields in yaml.safe_load(fragment).items():
+        attributes[section] = attributes.get(section, {}) | fields
+    assert parse_settings(attributes, "README.md", base=ROOT).name == "production"
 
 
 def test_the_readme_shows_a_managed_index_and_one_as_it_stands() -> None:
@@ -42,7 +53,7 @@ def test_every_file_the_readme_points_at_exists() -> None:
 def test_every_make_target_the_readme_names_exists() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     targets = set(re.findall(r"`make (\w+)`", README)) | set(re.findall(r"^make (\w+)", README, flags=re.MULTILINE))
-    assert targets == {"audit", "test", "ui", "lint"}
+    assert targets == {"audit", "test", "ui", "lint", "benchmarks"}
     assert [target for target in targets if not re.search(rf"^{target}:", makefile, flags=re.MULTILINE)] == []
 
 

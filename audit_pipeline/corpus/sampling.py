@@ -41,7 +41,7 @@ _LEVELS_INSIDE_A_BATCH = (("batch", True, True), ("batch", False, True))
 def stratify(chunks: pa.Table, seed: int) -> pa.Table:
     """One batch's rows (schemas.CHUNKS) by stratum: STRATIFIED, sorted by length band, then by the draw's order."""
     band = length_band(chunks["n_tokens"], chunks["n_words"])
-    order = pa.array([_order(seed, chunk_id) for chunk_id in chunks["chunk_id"].to_pylist()], pa.uint64())
+    order = pa.array([hash_order(seed, chunk_id) for chunk_id in chunks["chunk_id"].to_pylist()], pa.uint64())
     table = chunks.select(["chunk_id", "source", "ingestion_date", "batch", "n_tokens"])
     table = table.append_column("length_band", band).append_column("order", order)
     keys = np.lexsort((order.to_numpy(), _band_codes(band)))
@@ -209,7 +209,8 @@ def _once_each(stratified: pa.Table) -> pa.Table:
     return ordered.take(pa.array(np.flatnonzero(np.concatenate([[True], codes[1:] != codes[:-1]]))))
 
 
-def _order(seed: int, chunk_id: str) -> int:
+def hash_order(seed: int, chunk_id: str) -> int:
+    """Place of an id in a draw: the same in every run, whatever else there is. Another seed, another order."""
     return int.from_bytes(hashlib.blake2b(f"{seed}:{chunk_id}".encode(), digest_size=8).digest(), "big")
 
 

@@ -11,7 +11,7 @@ from audit_pipeline.orchestration.batch_assets import OWNERS
 from audit_pipeline.orchestration.metadata import report_metadata, stage_metadata
 from audit_pipeline.orchestration.workspaces import workspace_for
 from audit_pipeline.results import StageResult
-from audit_pipeline.stages import duplicates, index, observed, probes, report, retrieval, vectors
+from audit_pipeline.stages import duplicates, formatting_arms, index, observed, probes, report, retrieval, vectors
 from audit_pipeline.stages.limits import REPORT_CHECKS, report_check
 from audit_pipeline.stages.workspace import Workspace
 
@@ -107,6 +107,13 @@ CORPUS_ASSETS = (
         deps=("role_fingerprint",),
     ),
     CorpusAsset(
+        formatting_arms.formatting_arms,
+        "retrieval",
+        ("pytorch",),
+        "Held-out and labelled queries under every known prompt, paired: whether another one finds more.",
+        deps=("probe_vectors",),
+    ),
+    CorpusAsset(
         retrieval.retrieval_verdict,
         "retrieval",
         ("parquet",),
@@ -117,6 +124,7 @@ CORPUS_ASSETS = (
             "labelled_retrieval",
             "ann_recall",
             "observed_retrieval",
+            "formatting_arms",
             "corpus_integrity",
         ),
     ),

@@ -28,6 +28,7 @@ PARTS = (
     "labelled",
     "observed",
     "ann_recall",
+    "formatting_arms",
     "causes",
     "misses",
     "roles",

@@ -15,6 +15,7 @@ SORT_KEYS: dict[str, tuple[str, ...]] = {
     "retrieved": ("run", "query_id", "rank", "chunk_id"),
     "qrels": ("run", "query_id", "chunk_id"),
     "ann_recall": ("run", "query_id"),
+    "formatting_arms": ("run", "arm"),
     "observed_retrieval": ("query_id",),
     "strata": ("run", "dimension", "source", "ingestion_date", "length_band", "position", "document", "measure"),
     "candidate_pairs": ("chunk_id_a", "chunk_id_b"),

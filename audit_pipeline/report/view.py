@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from audit_pipeline.report import blind_spots, charts, duplicate_charts, strata_view
+from audit_pipeline.report.arms_view import arms_view
 from audit_pipeline.report.drawing import NARROW, WIDE, to_svg
 from audit_pipeline.report.excerpts import rival_of, shown_misses
 from audit_pipeline.report.finding_groups import group_findings
@@ -43,6 +44,7 @@ def page_view(
         "groups": groups,
         "charts": page_charts(audit),
         "observed": observed_view(audit),
+        "arms": arms_view(audit),
         "causes": cause_rows(audit),
         "misses": [_miss(miss, texts) for miss in shown_misses(audit)],
         "text_hidden": audit["settings"]["report"]["text"] == "none",

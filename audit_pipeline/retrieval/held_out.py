@@ -102,6 +102,33 @@ def run_held_out(
     return StageResult(tables, _summary(table, ranking.haystack, diagnosis))
 
 
+def held_out_hits(
+    snapshot: TableSnapshot,
+    chunk_ids: pa.Array | pa.ChunkedArray,
+    queries: dict[str, np.ndarray],
+    body_vectors: np.ndarray,
+    progress: Progress = no_progress,
+) -> dict[str, np.ndarray]:
+    """Whether each held sentence finds its chunk's body among k, (m,) bool, under each encoding of the sentences.
+
+    ``queries`` holds (e, d) vectors by name, ``body_vectors`` (e, d), all aligned with ``chunk_ids``; chunks that the
+    table lacks are left out, the same of each.
+    """
+    rows = snapshot.row_of(chunk_ids)
+    present = np.flatnonzero(rows >= 0)
+    rows, bodies = rows[present], body_vectors[present]
+    identities = Identities(snapshot)
+    exact = ExactSearch(snapshot.vectors, snapshot.searchable, snapshot.metric)
+    drop = _other_rows_of(rows, identities)
+    hits = {}
+    for name, vectors in queries.items():
+        ranking = rank_answers(
+            exact, identities, vectors[present], rows, override=(rows, bodies), drop=drop, progress=progress
+        )
+        hits[name] = (ranking.rank_min >= 1) & (ranking.rank_min <= K)
+    return hits
+
+
 def _other_rows_of(rows: np.ndarray, identities: Identities) -> np.ndarray:
     """Further rows of the replaced ids: they hold the whole text and would compete with its body."""
     codes = identities.codes_of(rows)

@@ -15,6 +15,7 @@ from audit_pipeline.corpus.labelled_queries import INVALID
 from audit_pipeline.corpus.text import count_words, normalise, words
 from audit_pipeline.findings import Finding
 from audit_pipeline.index.exact import TIE_TOLERANCE, ExactSearch
+from audit_pipeline.index.reach import Reach
 from audit_pipeline.index.snapshot import TableSnapshot, VariantFunction
 from audit_pipeline.proportions import bootstrap_mean, wilson
 from audit_pipeline.results import Progress, StageResult, no_progress
@@ -70,10 +71,7 @@ def run_labelled(
     askers = askers_of(snapshot, relevant_chunks(labels))
     relevant_ids, reach = askers.relevant_ids, askers.reach
     relevant_rows = _padded(askers.relevant_rows)
-    reachable = np.array([reach.holds(query, rows) for query, rows in enumerate(relevant_rows)], bool)
-    scores = exact.scores(query_vectors, relevant_rows)
-    answer = _closest(np.where(reachable.reshape(scores.shape), scores, np.nan), relevant_rows)
-    answer_rows = np.take_along_axis(relevant_rows, answer[:, None], 1)[:, 0] if len(answer) else np.zeros(0, np.int64)
+    answer, answer_rows = _answers(exact, reach, query_vectors, relevant_rows)
     answer_ids = [ids[place] for ids, place in zip(relevant_ids, answer, strict=True)]
     limit = settings.index.search.limit
     hits = search_in_blocks(snapshot, query_vectors, limit, progress, reach)
@@ -140,6 +138,36 @@ def run_labelled(
             "judgements": int(askers.left_out.sum()),
         }
     return StageResult(tables, summary, label_findings(labels, table.num_rows))
+
+
+def labelled_hits(
+    snapshot: TableSnapshot, labels: Labels, queries: dict[str, np.ndarray], progress: Progress = no_progress
+) -> dict[str, np.ndarray]:
+    """Whether each query has a relevant chunk among ten by exact score, (q,) bool, under each encoding of the queries.
+
+    ``queries`` holds (q, d) vectors by name, aligned with ``labels.queries``.
+    """
+    identities = Identities(snapshot)
+    exact = ExactSearch(snapshot.vectors, snapshot.searchable, snapshot.metric)
+    askers = askers_of(snapshot, relevant_chunks(labels))
+    relevant = _padded(askers.relevant_rows)
+    hits = {}
+    for name, vectors in queries.items():
+        _, rows = _answers(exact, askers.reach, vectors, relevant)
+        ranking = rank_answers(exact, identities, vectors, rows, reach=askers.reach, progress=progress)
+        hits[name] = (ranking.rank_min >= 1) & (ranking.rank_min <= K)
+    return hits
+
+
+def _answers(
+    exact: ExactSearch, reach: Reach, queries: np.ndarray, relevant: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Place among its relevant rows, and row, of each query's closest relevant chunk that it can reach."""
+    reachable = np.array([reach.holds(query, rows) for query, rows in enumerate(relevant)], bool)
+    scores = exact.scores(queries, relevant)
+    answer = _closest(np.where(reachable.reshape(scores.shape), scores, np.nan), relevant)
+    rows = np.take_along_axis(relevant, answer[:, None], 1)[:, 0] if len(answer) else np.zeros(0, np.int64)
+    return answer, rows
 
 
 def relevant_chunks(labels: Labels) -> list[list[str]]:

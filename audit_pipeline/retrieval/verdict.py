@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,7 @@ from audit_pipeline.findings import Finding
 from audit_pipeline.proportions import NOT_MEASURED, Z_95, Proportion, newcombe_difference, stratified
 from audit_pipeline.results import StageResult
 from audit_pipeline.retrieval.anomalies import stratum_anomalies
+from audit_pipeline.retrieval.formatting_arms import arms_text
 from audit_pipeline.retrieval.places import with_places
 from audit_pipeline.retrieval.row_anomalies import row_anomalies
 from audit_pipeline.retrieval.strata import median_batch_probes, strata_tables, with_filter
@@ -69,14 +71,15 @@ def run_verdict(
     *,
     own_prompts: Mapping[str, str] | None = None,
     observed: StageResult | None = None,
+    arms: Sequence[Mapping[str, Any]] = (),
 ) -> StageResult:
     """Strata, anomalies and the reading of the runs that took place (None or an empty result: did not run).
 
     Of each run the table and the summary are used. ``population`` are all chunks (see ``strata.strata_tables``);
     ``findings`` those of the stages before; ``own_prompts`` the model's own known prompts by role (query, passage or
-    document); ``observed`` the run of the application's own queries. Returns the table strata; the summary has
-    ``verdict`` {reading, text}, and ``self_retrieval``, ``held_out`` and ``labelled`` with their by_... lists, to be
-    merged into those sections.
+    document); ``observed`` the run of the application's own queries; ``arms`` the section formatting_arms of
+    audit.json. Returns the table strata; the summary has ``verdict`` {reading, text}, and ``self_retrieval``,
+    ``held_out`` and ``labelled`` with their by_... lists, to be merged into those sections.
     """
     runs = {
         "self": with_filter(_table(self_retrieval, "self_retrieval"), population),
@@ -93,7 +96,7 @@ def run_verdict(
     blind = blind_spots(settings, own_prompts or {})
     smallest = median_batch_probes(runs["self"]) if runs["self"] is not None else 0
     seen = observed.summary if observed is not None and observed.summary else None
-    text = verdict_text(verdict, settings, runs, [*findings, *anomalies], blind, smallest, seen)
+    text = verdict_text(verdict, settings, runs, [*findings, *anomalies], blind, smallest, seen, arms_text(arms))
     return StageResult(
         {"strata": strata},
         {"verdict": {"reading": verdict.reading, "text": text}, **sections},

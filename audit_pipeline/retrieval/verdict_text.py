@@ -57,10 +57,12 @@ def verdict_text(
     blind_spots: Sequence[str],
     batch_probes: int,
     observed: Mapping[str, Any] | None = None,
+    arms: str = "",
 ) -> str:
     """One paragraph: the figures, their meaning, what is behind the misses, and what could not be seen.
 
-    ``observed`` is the section of audit.json on the application's own queries, None where it has none.
+    ``observed`` is the section of audit.json on the application's own queries, None where it has none; ``arms``
+    what other prompts would find.
     """
     parts = [
         _figures(verdict),
@@ -68,6 +70,7 @@ def verdict_text(
         _undecided(verdict),
         _unmeasured(verdict, settings, runs["labelled"], observed),
         _observed(observed, findings),
+        arms,
     ]
     parts.append(_causes(runs["self"]))
     parts.append(_errors(findings))

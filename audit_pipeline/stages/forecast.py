@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from audit_pipeline.encoder.calibration import CALIBRATION_ROWS
 from audit_pipeline.encoder.protocol import Encoder
+from audit_pipeline.encoder.query_side import arms_of_queries
 from audit_pipeline.encoder.roles import arms_of
 from audit_pipeline.encoder.truncation_probe import LONG_ROWS, MOST_ENCODINGS
 from audit_pipeline.stages.ingest import BatchChange
@@ -64,6 +65,8 @@ def forecast(workspace: Workspace, changes: list[BatchChange]) -> Forecast:
     found = sum(info.rows for info in workspace.scan().batches.values()) if workspace.settings.sources else None
     total = workspace.settings.sample.total
     probes = 0 if encoder is None else 3 * (total if found is None else min(total, found))
+    if encoder is not None:
+        probes += _arm_texts(workspace, encoder.own_prompts, probes // 3)
     if encoder is not None and workspace.settings.labels.observed:
         probes += 2 * total  # in the configured prompt, and in the one that production turns out to send
     checks = 0 if encoder is None else _check_texts(workspace, encoder, found)
@@ -86,3 +89,11 @@ def _check_texts(workspace: Workspace, encoder: Encoder, rows: int | None) -> in
     compared = most if rows is None else min(most, rows)
     # Stability takes each calibration text twice: alone, and together with the others.
     return min(compared, CALIBRATION_ROWS) * (arms + 2) + compared + (MOST_ENCODINGS if compared > 1 else 0)
+
+
+def _arm_texts(workspace: Workspace, own_prompts: dict[str, str], probes: int) -> int:
+    """At most so many queries under the prompts that are not configured."""
+    settings = workspace.settings
+    labelled = bool(settings.labels.queries or settings.labels.see_also)
+    asked = min(settings.sample.arms, probes) + (settings.sample.arms if labelled else 0)
+    return (len(arms_of_queries(settings.encoder, own_prompts)) - 1) * asked

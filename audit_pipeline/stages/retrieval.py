@@ -139,6 +139,7 @@ def retrieval_verdict(workspace: Workspace) -> StageResult:
         workspace.result("labelled_retrieval"),
         findings,
         own_prompts=workspace.encoder.own_prompts if workspace.encoder else None,
+        arms=workspace.summary("formatting_arms")["arms"],
         observed=workspace.result("observed_retrieval"),
     )
 

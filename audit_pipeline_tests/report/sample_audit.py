@@ -14,6 +14,7 @@ from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.findings import Finding
 from audit_pipeline.proportions import NOT_MEASURED, Proportion, bootstrap_mean, stratified, wilson
 from audit_pipeline.report.audit_json import build_audit
+from audit_pipeline.retrieval.formatting_arms import Asked, run_formatting_arms
 from audit_pipeline.schemas import TABLES
 from audit_pipeline.settings_file import parse_settings
 
@@ -74,6 +75,7 @@ def self_table(p: dict[str, Any], haystack: int = 91_000) -> pa.Table:
         "stratum": p["length_band"],
         "stratum_chunks": [haystack // 3] * n,
         "weight": [haystack / n] * n,
+        "text_sha256": [None] * n,
         "rank_returned": [int(r) if h else None for r, h in zip(p["rank"], p["hit_10"], strict=True)],
         "rank_min": [int(r) if h else 40 for r, h in zip(p["rank"], p["hit_10"], strict=True)],
         "rank_max": [int(r) if h else 40 for r, h in zip(p["rank"], p["hit_10"], strict=True)],
@@ -342,6 +344,7 @@ def sample_parts(p: dict[str, Any] | None = None, labels: bool = True) -> dict[s
         "labelled": labelled if labels else None,
         "observed": None,
         "ann_recall": {"n": 725, "ann_recall@10": bootstrap_mean(np.repeat([0.9, 1.0], [60, 665])).as_dict()},
+        "formatting_arms": sample_arms(),
         "causes": {"self": causes, "held_out": {"overlap": 14, "twin": 9, "encoder": 36}, "labelled": {"encoder": 94}},
         "misses": misses,
         "roles": [
@@ -377,3 +380,12 @@ def sample_audit(labels: bool = True, p: dict[str, Any] | None = None, **changed
 def sample_excerpts(audit: dict[str, Any]) -> pa.Table:
     ids = sorted({miss["chunk_id"] for miss in audit["misses"]})
     return pa.table({"chunk_id": ids, "text": [f"{SECRET_TEXT} <b>{i}</b>\n" + "and more words " * 60 for i in ids]})
+
+
+def sample_arms() -> list[dict[str, Any]]:
+    """Two runs of 100 queries under the configured prompt and two others, one of them better beyond chance."""
+    configured = np.arange(100) < 60
+    better, level = np.arange(100) < 80, np.arange(100) < 62
+    asked = [Asked(run, {"query": configured, "none": level, "'query: '": better}) for run in ("held_out", "labelled")]
+    arms = {"query": "", "none": "q: ", "'query: '": "query: "}
+    return run_formatting_arms(asked, arms).summary["arms"]

@@ -103,6 +103,7 @@ def test_answers_out_of_order_are_put_in_order_by_their_index(server: EmbeddingS
 def test_answers_without_any_index_are_taken_as_they_stand(server: EmbeddingServer) -> None:
     server.replies = [Reply(make=lambda body: {"data": [{"embedding": vector_of(text)} for text in body["input"]]})]
     assert encoder_for(server).encode(TEXTS).tolist() == expected(TEXTS)
+    assert len(server.bodies) == 1  # a second answer would be a sound one
 
 
 def test_vectors_in_base64_are_read_as_the_numbers_they_are(server: EmbeddingServer) -> None:
@@ -114,6 +115,7 @@ def test_vectors_in_base64_are_read_as_the_numbers_they_are(server: EmbeddingSer
 
     server.replies = [Reply(make=packed)]
     assert encoder_for(server).encode(TEXTS).tolist() == expected(TEXTS)
+    assert len(server.bodies) == 1  # a second answer would be a sound one
 
 
 def test_an_empty_text_is_sent_as_it_is(server: EmbeddingServer) -> None:

@@ -180,6 +180,7 @@ FORMATTING_ARMS = pa.schema(  # the same queries under each prompt on the query 
         pa.field("run", pa.string(), nullable=False),  # held_out | labelled
         pa.field("arm", pa.string(), nullable=False),
         pa.field("prompt", pa.string(), nullable=False),
+        pa.field("request", pa.string(), nullable=False),  # JSON object: the role's further request fields
         pa.field("configured", pa.bool_(), nullable=False),
         pa.field("n", pa.int64(), nullable=False),
         pa.field("value", pa.float64()),

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from audit_pipeline.arms import as_arm
 from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.encoder.calibration import ArmLoss, Calibration
 from audit_pipeline.encoder.cells import Cells
@@ -53,7 +54,10 @@ def judge_rows(
     if not len(chosen):
         return JudgedRows({}, {})
     measured = Calibration(
-        tuple(ArmLoss(arm["name"], arm["prompt"], arm["loss_median"], arm["loss_p5"]) for arm in calibration["arms"]),
+        tuple(
+            ArmLoss(arm["name"], as_arm(arm["prompt"], arm["request"]), arm["loss_median"], arm["loss_p5"])
+            for arm in calibration["arms"]
+        ),
         int(calibration["n"]),
     )
     prompt = settings.encoder.passage_arm

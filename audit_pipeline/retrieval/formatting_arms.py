@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from audit_pipeline import schemas
-from audit_pipeline.arms import describe_arm, split_arm
+from audit_pipeline.arms import as_arm, describe_arm, split_arm
 from audit_pipeline.encoder.roles import QUERY
 from audit_pipeline.proportions import Proportion, mcnemar, paired_difference, wilson
 from audit_pipeline.results import StageResult
@@ -51,7 +52,7 @@ def arms_text(rows: Sequence[Mapping[str, Any]]) -> str:
         if better:
             best = max(better, key=lambda row: row["difference"])
             said.append(
-                f"Queries {describe_arm(best['prompt'])} find more than as configured: {measure} "
+                f"Queries {describe_arm(as_arm(best['prompt'], best['request']))} find more than as configured: {measure} "
                 f"{100 * best['difference']:+.1f} points ({100 * best['difference_low']:+.1f} to "
                 f"{100 * best['difference_high']:+.1f}, n {best['success']['n']:,}), beyond chance over "
                 f"{len(own)} other prompts."
@@ -105,6 +106,7 @@ def _row(run: str, name: str, arm: str, success: Proportion) -> dict[str, Any]:
         "run": run,
         "arm": name,
         "prompt": split_arm(arm)[0],
+        "request": json.dumps(split_arm(arm)[1], sort_keys=True),
         "configured": True,
         "n": success.n,
         "value": success.value,
@@ -118,4 +120,5 @@ def _row(run: str, name: str, arm: str, success: Proportion) -> dict[str, Any]:
 
 def _shown(row: dict[str, Any]) -> dict[str, Any]:
     figure = {name: row[name] for name in ("value", "low", "high", "n")}
-    return {name: value for name, value in row.items() if name not in figure} | {"success": figure}
+    rest = {name: value for name, value in row.items() if name not in figure}
+    return rest | {"request": json.loads(row["request"]), "success": figure}

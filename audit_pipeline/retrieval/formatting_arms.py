@@ -51,8 +51,9 @@ def arms_text(rows: Sequence[Mapping[str, Any]]) -> str:
         better = [row for row in own if row["better"]]
         if better:
             best = max(better, key=lambda row: row["difference"])
+            how = describe_arm(as_arm(best["prompt"], best["request"]))
             said.append(
-                f"Queries {describe_arm(as_arm(best['prompt'], best['request']))} find more than as configured: {measure} "
+                f"Queries {how} find more than as configured: {measure} "
                 f"{100 * best['difference']:+.1f} points ({100 * best['difference_low']:+.1f} to "
                 f"{100 * best['difference_high']:+.1f}, n {best['success']['n']:,}), beyond chance over "
                 f"{len(own)} other prompts."

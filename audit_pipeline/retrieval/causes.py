@@ -11,6 +11,7 @@ import numpy as np
 from audit_pipeline.index.exact import TIE_TOLERANCE
 from audit_pipeline.index.snapshot import VECTOR_STATES
 from audit_pipeline.retrieval.miss import Evidence, Miss
+from audit_pipeline.retrieval.rows_ahead import equal_as_read, in_another_role
 
 UNDETERMINED = "undetermined"
 FINDERS = ("nprobes", "ef", "refine", "exact")
@@ -143,15 +144,22 @@ def misaligned(miss: Miss, evidence: Evidence) -> Outcome:
 
 
 def role_mismatch(miss: Miss, evidence: Evidence) -> Outcome:
-    """The vector is another arm's encoding of the right text, and the configured arm's would hit."""
+    """The vector is another arm's encoding of the right text, and the configured arm's would hit; or rows ahead are."""
     state, arm = evidence.fidelity.states.get(miss.chunk_id, ("", None))
-    return {"arm": arm} if state == "role_mismatch" and evidence.would_hit(miss) else None
+    if state == "role_mismatch" and evidence.would_hit(miss):
+        return {"arm": arm}
+    return in_another_role(miss, evidence) if state in ("", "faithful") else None
 
 
 def vector_drift(miss: Miss, evidence: Evidence) -> Outcome:
     """The vector is no known encoding of the text, and the fresh one would hit."""
     state, _ = evidence.fidelity.states.get(miss.chunk_id, ("", None))
     return {"score": _number(miss.score)} if state == "vector_drift" and evidence.would_hit(miss) else None
+
+
+def truncated(miss: Miss, evidence: Evidence) -> Outcome:
+    """Answer and rows ahead are longer than what is read of them, and equal within it."""
+    return equal_as_read(miss, evidence)
 
 
 def overlap(miss: Miss, evidence: Evidence) -> Outcome:
@@ -217,8 +225,9 @@ CAUSES: tuple[tuple[str, frozenset[str], Test], ...] = (
     ("metric", _SELF, metric),
     ("text_drift", _SELF, text_drift),
     ("misaligned", _SELF, misaligned),
-    ("role_mismatch", _SELF, role_mismatch),
+    ("role_mismatch", _EVERY, role_mismatch),
     ("vector_drift", _SEARCHED, vector_drift),
+    ("truncated", _EVERY, truncated),
     ("overlap", _HELD_OUT, overlap),
     ("twin", _EVERY, twin_rows),
     ("encoder", _EVERY, encoder),

@@ -18,8 +18,9 @@ from audit_pipeline.index.snapshot import TableSnapshot
 from audit_pipeline.proportions import NOT_MEASURED, stratified, wilson
 from audit_pipeline.results import Progress, StageResult, no_progress
 from audit_pipeline.retrieval.diagnosis import Diagnosis, Probes, diagnose
-from audit_pipeline.retrieval.miss import Evidence
+from audit_pipeline.retrieval.miss import Evidence, Fidelity, FidelityCheck
 from audit_pipeline.retrieval.ranking import Identities, Ranking, best_others, nullable, rank_answers
+from audit_pipeline.retrieval.rows_ahead import ReadPart, suspects_ahead
 from audit_pipeline.retrieval.tables import PROBE_COLUMNS, as_schema, booleans, qrels_table
 
 RUN = "held_out"
@@ -36,6 +37,10 @@ def run_held_out(
     body_vectors: np.ndarray,
     settings: IndexAuditSettings,
     progress: Progress = no_progress,
+    *,
+    fidelity: FidelityCheck | None = None,
+    suspected: np.ndarray | None = None,
+    read_part: ReadPart | None = None,
 ) -> StageResult:
     """Scores each held-out sentence against the whole index, the sampled chunks' rows replaced by their bodies.
 
@@ -45,9 +50,10 @@ def run_held_out(
     ``held`` is the output of ``corpus.sentences.hold_out`` for the planned chunks, in any order; ``sentence_vectors``
     (query role) and ``body_vectors`` (passage role) are (e, d), aligned with its eligible rows in its order. A chunk
     that the table lacks has no body to put in its place and is ineligible (missing_row). Probes whose sentence also
-    stands in a row among the best k are counted apart and kept out of the figures. A tie counts as a hit: the figure
-    is a ceiling. Returns the tables held_out_retrieval, retrieved, qrels and the section held_out of audit.json
-    without its strata, with ``causes`` and ``misses`` beside it. Raises ValueError where the lengths do not agree.
+    stands in a row among the best k are counted apart and kept out of the figures. A tie counts as a hit: the figure is
+    a ceiling. ``fidelity``, ``suspected`` and ``read_part`` as in self-retrieval, for rows ahead. Returns the tables
+    held_out_retrieval, retrieved, qrels and the section held_out of audit.json without its strata, with ``causes`` and
+    ``misses`` beside it. Raises ValueError where the lengths do not agree.
     """
     eligible_held = held.filter(held["eligible"])
     if not len(sentence_vectors) == len(body_vectors) == eligible_held.num_rows:
@@ -70,6 +76,11 @@ def run_held_out(
     body_of_row = dict(zip(rows.tolist(), probes_held["body"].to_pylist(), strict=True))
     overlaps = _overlaps(probes_held["held"].to_pylist(), ranking, snapshot, identities, body_of_row)
     hit = {k: (ranking.rank_min >= 1) & (ranking.rank_min <= k) for k in (1, K)}
+    missed = np.flatnonzero(~hit[K])
+    # A row that a body replaces carries the right arm in this run, whatever the table holds.
+    ahead = None if suspected is None else suspected & ~np.isin(np.arange(len(suspected)), rows)
+    to_judge = suspects_ahead(ranking, missed, ahead, identities)
+    judged = fidelity(to_judge) if fidelity is not None and to_judge else Fidelity()
     diagnosis = diagnose(
         Probes(
             run=RUN,
@@ -85,8 +96,8 @@ def run_held_out(
             not_relevant=lambda probe, other: other != rows[probe],
             reach=reach,
         ),
-        np.flatnonzero(~hit[K]),
-        Evidence(snapshot, exact, identities, settings),
+        missed,
+        Evidence(snapshot, exact, identities, settings, fidelity=judged, read_part=read_part, bodies=body_of_row),
         override=override,
         drop=drop,
         progress=progress,

@@ -21,8 +21,9 @@ from audit_pipeline.proportions import bootstrap_mean, wilson
 from audit_pipeline.results import Progress, StageResult, no_progress
 from audit_pipeline.retrieval.askers import askers_of
 from audit_pipeline.retrieval.diagnosis import Diagnosis, Probes, diagnose
-from audit_pipeline.retrieval.miss import Evidence
+from audit_pipeline.retrieval.miss import Evidence, Fidelity, FidelityCheck
 from audit_pipeline.retrieval.ranking import Identities, Ranking, nullable, rank_answers, rank_returned
+from audit_pipeline.retrieval.rows_ahead import ReadPart, suspects_ahead
 from audit_pipeline.retrieval.self_retrieval import search_in_blocks
 from audit_pipeline.retrieval.tables import as_schema, booleans, retrieved_table
 
@@ -53,15 +54,19 @@ def run_labelled(
     *,
     population: pa.Table | None = None,
     variants: VariantFunction | None = None,
+    fidelity: FidelityCheck | None = None,
+    suspected: np.ndarray | None = None,
+    read_part: ReadPart | None = None,
 ) -> StageResult:
     """Searches each labelled query as the application does, and scores it exactly.
 
     ``query_vectors`` (q, d) are ``labels.queries`` in the query role, in its order; every query needs a relevant
     judgement. ``population`` gives source, ingestion_date, batch and length_band of the answers by chunk_id (default:
-    the table's own). Success@10 is whether any relevant chunk is among ten, recall@10 (TREC) the share of the
-    relevant chunks that are; exact figures count ties in favour. As-returned figures are null where the application
-    asks for fewer than ten rows. Returns the tables labelled_retrieval, retrieved, qrels and the section labelled of
-    audit.json, with ``causes`` and ``misses`` beside it. Raises ValueError where a query has no relevant judgement.
+    the table's own). Success@10 is whether any relevant chunk is among ten, recall@10 (TREC) the share of the relevant
+    chunks that are; exact figures count ties in favour. As-returned figures are null where the application asks for
+    fewer than ten rows. ``fidelity``, ``suspected`` and ``read_part`` as in self-retrieval, for suspected answers and
+    the rows ahead. Returns the tables labelled_retrieval, retrieved, qrels and the section labelled of audit.json, with
+    ``causes`` and ``misses`` beside it. Raises ValueError where a query has no relevant judgement.
     """
     queries = labels.queries
     if len(query_vectors) != queries.num_rows:
@@ -81,6 +86,11 @@ def run_labelled(
     figures = _figures(hits.rows, ranking, identities, relevant_codes, np.array([len(ids) for ids in relevant_ids]))
     missed = ~(figures["success_10"] if limit >= K else figures["exact_success_10"])
     query_ids = queries["query_id"].to_pylist()
+    to_judge = suspects_ahead(ranking, np.flatnonzero(missed), suspected, identities)
+    if suspected is not None:
+        answers = {answer_ids[query] for query in np.flatnonzero(missed & suspected[np.maximum(answer_rows, 0)])}
+        to_judge = sorted(answers.union(to_judge))
+    judged = fidelity(to_judge) if fidelity is not None and to_judge else Fidelity()
     diagnosis = diagnose(
         Probes(
             run=RUN,
@@ -97,7 +107,7 @@ def run_labelled(
             reach=reach,
         ),
         np.flatnonzero(missed),
-        Evidence(snapshot, exact, identities, settings, variants=variants),
+        Evidence(snapshot, exact, identities, settings, variants=variants, fidelity=judged, read_part=read_part),
         progress=progress,
     )
     other_row, other_score = _best_irrelevant(ranking, identities, relevant_codes)

@@ -12,6 +12,7 @@ from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.index.exact import TIE_TOLERANCE, ExactSearch
 from audit_pipeline.index.snapshot import TableSnapshot, VariantFunction
 from audit_pipeline.retrieval.ranking import Identities
+from audit_pipeline.retrieval.rows_ahead import ReadPart
 from audit_pipeline.retrieval.twins import Twin, twin
 
 
@@ -57,7 +58,7 @@ class Fidelity:
 
 
 FidelityCheck = Callable[[list[str]], Fidelity]
-"""check(chunk ids) -> what the vector checks find of these chunks' rows; asked for the missed ones only."""
+"""check(chunk ids) -> what the vector checks find of these chunks' rows; asked for missed answers and rows ahead."""
 
 
 @dataclass
@@ -70,7 +71,9 @@ class Evidence:
     settings: IndexAuditSettings
     own_texts: Mapping[str, str] = field(default_factory=dict)  # the store's text of missed chunks, where it has them
     variants: VariantFunction | None = None
-    fidelity: Fidelity = field(default_factory=Fidelity)
+    fidelity: Fidelity = field(default_factory=Fidelity)  # of missed answers, and of suspected rows ahead of them
+    read_part: ReadPart | None = None
+    bodies: Mapping[int, str] = field(default_factory=dict)  # row -> the text in its place, in held-out retrieval
     cosine_ranks: Mapping[int, int] = field(default_factory=dict)  # position -> rank_min under cosine
     lexical_ranks: Mapping[int, int | None] = field(default_factory=dict)  # position -> rank of the answer by words
     _code_of_row: dict[int, int] = field(default_factory=dict)
@@ -79,6 +82,10 @@ class Evidence:
 
     def text(self, row: int) -> str:
         return self.snapshot.rows["text"][int(row)].as_py() or ""
+
+    def read(self, row: int) -> str | None:
+        """What is read of a row's embedded text where that is not all of it; None as well where no limit is known."""
+        return None if self.read_part is None else self.read_part(row, self.bodies.get(row))
 
     def twin(self, row: int, other: int) -> Twin | None:
         """How two rows are twins. Remembered by text: a thousand copies of one text are compared once."""

@@ -18,6 +18,7 @@ from audit_pipeline.results import Progress, StageResult, no_progress
 from audit_pipeline.retrieval.diagnosis import Diagnosis, Probes, diagnose
 from audit_pipeline.retrieval.miss import Evidence, Fidelity, FidelityCheck, texts_by_id
 from audit_pipeline.retrieval.ranking import Identities, best_others, nullable, rank_answers, rank_returned
+from audit_pipeline.retrieval.rows_ahead import ReadPart, suspects_ahead
 from audit_pipeline.retrieval.search_findings import expected_results, search_findings
 from audit_pipeline.retrieval.tables import PROBE_COLUMNS, as_schema, booleans, qrels_table, retrieved_table
 
@@ -35,13 +36,16 @@ def run_self_retrieval(
     *,
     variants: VariantFunction | None = None,
     fidelity: FidelityCheck | None = None,
+    suspected: np.ndarray | None = None,
+    read_part: ReadPart | None = None,
 ) -> StageResult:
     """Searches each probe's own text as the application does, and scores it exactly.
 
     ``plan`` has the schema PROBE_PLAN; ``query_vectors`` (n, d) are its chunks' own texts in the query role, in its
     order; ``store`` (schema CHUNKS) is the source store where there is one. Returns the tables ``self_retrieval``,
     ``retrieved`` and ``qrels``, and the section self_retrieval of audit.json without its strata, with ``causes``
-    (counts by cause) and ``misses`` beside it. ``fidelity`` judges the vectors of the missed chunks. The headline
+    (counts by cause) and ``misses`` beside it. ``fidelity`` judges the vectors of the missed chunks, and of
+    ``suspected`` rows, (n,) bool, ahead of them; ``read_part`` says what is read of a row's text. The headline
     self@1 is as returned. Every probe is searched, and ranked, among the rows that the application's filter lets
     through, which is filled from the probe's own row where it names columns. Raises ValueError where plan and vectors
     differ in length.
@@ -62,7 +66,8 @@ def run_self_retrieval(
     missed = np.flatnonzero(~hit_1)
     missed_ids = [ids[position] for position in missed]
     own_texts = texts_by_id(store, missed_ids)
-    judged = fidelity(missed_ids) if fidelity is not None and missed_ids else Fidelity()
+    to_judge = list(dict.fromkeys([*missed_ids, *suspects_ahead(ranking, missed, suspected, identities)]))
+    judged = fidelity(to_judge) if fidelity is not None and to_judge else Fidelity()
     texts = _query_texts(ids, missed, own_texts, ranking.row, snapshot)
     codes = identities.codes_of(ranking.row)
     diagnosis = diagnose(
@@ -81,7 +86,7 @@ def run_self_retrieval(
             reach=reach,
         ),
         missed,
-        Evidence(snapshot, exact, identities, settings, own_texts, variants, judged),
+        Evidence(snapshot, exact, identities, settings, own_texts, variants, judged, read_part),
         progress=progress,
     )
     other_row, other_score = best_others(ranking, identities)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,7 +29,12 @@ def vector_findings(probes: pa.Table, reported: Sequence[Finding]) -> list[Findi
     """
     cells = [_cell(row) for row in probes.select(["source", "batch"]).to_pylist()]
     all_cells = set(cells)
-    causes, ids = probes["cause"].to_pylist(), probes["chunk_id"].to_pylist()
+    ids = probes["chunk_id"].to_pylist()
+    # A miss that is the fault of rows ahead says nothing against its own row.
+    causes = [
+        None if cause is None or "rows_ahead" in json.loads(shown or "{}") else cause
+        for cause, shown in zip(probes["cause"].to_pylist(), probes["evidence"].to_pylist(), strict=True)
+    ]
     findings = []
     for cause, code in CODES.items():
         known = {cell for finding in reported if finding.code == code for cell in _named(finding.scope, all_cells)}

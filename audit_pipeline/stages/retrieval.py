@@ -21,7 +21,7 @@ from audit_pipeline.stages.held_out import body_vectors, held_out_plan
 from audit_pipeline.stages.index import can_probe, pinned_snapshot
 from audit_pipeline.stages.probes import planned_labels
 from audit_pipeline.stages.texts import chunks_of, embedded
-from audit_pipeline.stages.vectors import fidelity_of
+from audit_pipeline.stages.vectors import fidelity_of, read_part_of, suspected_rows
 from audit_pipeline.stages.workspace import Workspace, corpus_stage
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ def self_retrieval(workspace: Workspace) -> StageResult:
         workspace.progress,
         variants=snapshot.variant_search,
         fidelity=lambda chunk_ids: fidelity_of(workspace, snapshot, chunk_ids),
+        suspected=suspected_rows(workspace, snapshot),
+        read_part=read_part_of(workspace, snapshot),
     )
     if snapshot.row_filter is not None:
         # Kept for the strata; not published, as the strata are.
@@ -63,7 +65,18 @@ def held_out_retrieval(workspace: Workspace) -> StageResult:
     dimension = snapshot.info.dimension
     sentences = workspace.encoded(workspace.settings.encoder.query_arm, eligible["held"], dimension)
     rests = body_vectors(workspace, eligible, dimension)
-    return run_held_out(snapshot, plan, held, sentences, rests, workspace.settings, workspace.progress)
+    return run_held_out(
+        snapshot,
+        plan,
+        held,
+        sentences,
+        rests,
+        workspace.settings,
+        workspace.progress,
+        fidelity=lambda chunk_ids: fidelity_of(workspace, snapshot, chunk_ids),
+        suspected=suspected_rows(workspace, snapshot),
+        read_part=read_part_of(workspace, snapshot),
+    )
 
 
 @corpus_stage
@@ -84,6 +97,9 @@ def labelled_retrieval(workspace: Workspace) -> StageResult:
         workspace.progress,
         population=workspace.population(),
         variants=snapshot.variant_search,
+        fidelity=lambda chunk_ids: fidelity_of(workspace, snapshot, chunk_ids),
+        suspected=suspected_rows(workspace, snapshot),
+        read_part=read_part_of(workspace, snapshot),
     )
 
 

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from audit_pipeline.encoder.fingerprint import fingerprint
 from audit_pipeline.encoder.roles import PASSAGE
 from audit_pipeline.encoder.row_fidelity import judge_rows
-from audit_pipeline.encoder.truncation_probe import Cut
+from audit_pipeline.encoder.template import embedded_texts
+from audit_pipeline.encoder.truncation_probe import Cut, Scissors
 from audit_pipeline.findings import Finding
 from audit_pipeline.index.snapshot import USABLE, TableSnapshot
 from audit_pipeline.index.truncation import ReadLimit, truncation_findings, truncation_not_measured
 from audit_pipeline.results import StageResult
 from audit_pipeline.retrieval.miss import Fidelity
+from audit_pipeline.retrieval.rows_ahead import ReadPart
 from audit_pipeline.stages.index import pinned_snapshot
 from audit_pipeline.stages.workspace import Workspace, corpus_stage
+
+if TYPE_CHECKING:
+    from audit_pipeline.encoder.protocol import Encoder
+
+
+UNFAITHFUL = ("role_mismatch", "vector_drift", "misaligned_vectors")
 
 
 @corpus_stage
@@ -66,6 +78,49 @@ def roles_of_batches(workspace: Workspace) -> dict[str, str]:
     """The arm found for each batch; batches whose arm was not found are left out."""
     arms = workspace.table("role_fingerprint", "batch_arms")
     return {row["batch"]: row["arm"] for row in arms.to_pylist() if row["arm"] is not None}
+
+
+def suspected_rows(workspace: Workspace, snapshot: TableSnapshot) -> np.ndarray | None:
+    """(n,) bool: rows of batches whose vectors were not all found to be as configured; None where all were."""
+    if not any(finding.code in UNFAITHFUL for finding in workspace.findings("role_fingerprint")):
+        return None
+    arms = workspace.table("role_fingerprint", "batch_arms").to_pylist()
+    others = pa.array([row["batch"] for row in arms if row["arm"] != PASSAGE], pa.string())
+    return pc.is_in(snapshot.rows["batch"], value_set=others).to_numpy(zero_copy_only=False)
+
+
+def read_part_of(workspace: Workspace, snapshot: TableSnapshot) -> ReadPart | None:
+    """What is read of a row's embedded text where that is not all of it; None where no limit is known in tokens."""
+    encoder = workspace.encoder
+    if encoder is None:
+        return None
+    cut = _shortest_cut(workspace, encoder)
+    if cut is None:
+        return None
+    scissors, template = Scissors(encoder, workspace.settings.encoder.passage_arm), workspace.settings.index.embed_text
+    seen: dict[tuple[int, bool], str | None] = {}
+
+    def read(row: int, text: str | None) -> str | None:
+        key = (row, text is None)
+        if key not in seen:
+            fields = snapshot.rows.slice(row, 1)
+            if text is not None:
+                fields = fields.set_column(fields.column_names.index("text"), "text", pa.array([text], pa.string()))
+            piece = scissors.cut_text(embedded_texts(fields, template)[0].as_py() or "", cut)
+            seen[key] = None if piece is None else piece.text
+        return seen[key]
+
+    return read
+
+
+def _shortest_cut(workspace: Workspace, encoder: Encoder) -> Cut | None:
+    summary = workspace.summary("role_fingerprint")
+    reach, found = summary["reach"], summary["cut"]
+    cuts = [Cut(**reach["cut"])] if reach is not None and reach["cut"] is not None else []
+    cuts += [Cut(**found["cut"])] if found is not None and found["adopted"] else []
+    if not cuts and encoder.max_tokens is not None and not encoder.counts_are_estimates:
+        cuts = [Cut("head", encoder.max_tokens, 0, 0)]
+    return min(cuts, key=lambda cut: cut.tokens or cut.words) if cuts else None
 
 
 def fidelity_of(workspace: Workspace, snapshot: TableSnapshot, chunk_ids: list[str]) -> Fidelity:

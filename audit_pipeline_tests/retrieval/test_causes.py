@@ -12,6 +12,7 @@ from audit_pipeline.retrieval.causes import CAUSE_ORDER
 from audit_pipeline.retrieval.diagnosis import merge_misses
 from audit_pipeline.retrieval.miss import Fidelity
 from audit_pipeline.retrieval.self_retrieval import run_self_retrieval
+from audit_pipeline.retrieval.vector_findings import vector_findings
 from audit_pipeline_tests.retrieval.worlds import (
     axes,
     chunk_table,
@@ -220,6 +221,86 @@ def test_a_faithful_row_has_no_fidelity_cause():
     assert one(causes_of(made, queries, fidelity=fidelity))[1] == "encoder"
 
 
+def copied_bare() -> tuple[TableSnapshot, np.ndarray, pa.Table]:
+    """b's text stands again in d, whose vector is closer to the query than b's own, right one."""
+    table = rows([*TEXTS[:3], TEXTS[1]])
+    return snapshot(table, on_circle(0, 40, 90, 45)), on_circle(0, 50, 90, 45), table
+
+
+def test_rows_ahead_in_another_role_are_to_blame_where_they_would_only_tie():
+    made, queries, table = copied_bare()
+    fidelity = Fidelity(states={"b": ("faithful", None), "d": ("role_mismatch", "none")}, fresh={"d": made.vectors[1]})
+    asked: list[list[str]] = []
+
+    def judge(ids: list[str]) -> Fidelity:
+        asked.append(ids)
+        return fidelity
+
+    suspected = np.array([False, False, False, True])
+    result = run_self_retrieval(made, plan(table), queries, table, settings(), fidelity=judge, suspected=suspected)
+    assert asked == [["b", "d"]]
+    evidence = json.loads(column(result.tables["self_retrieval"], "evidence")["b"])
+    assert column(result.tables["self_retrieval"], "cause")["b"] == "role_mismatch"
+    assert evidence == {"arm": "none", "rows_ahead": ["d"]}
+    assert vector_findings(result.tables["self_retrieval"], []) == []  # b's own row is right
+
+
+def test_rows_ahead_that_would_be_closer_in_the_right_role_as_well_are_twins():
+    made, queries, table = copied_bare()
+    fidelity = Fidelity(states={"d": ("role_mismatch", "none")}, fresh={"d": on_circle(50)[0]})
+    assert one(causes_of(made, queries, store=table, fidelity=fidelity))[1] == "twin"
+    faithful = Fidelity(states={"d": ("faithful", None)}, fresh={"d": made.vectors[1]})
+    assert one(causes_of(made, queries, store=table, fidelity=faithful))[1] == "twin"
+
+
+LONG = "one two three four five six "
+
+
+def first_six(row: int, text: str | None, texts: list[str]) -> str | None:
+    own = (texts[row] if text is None else text).split()
+    return " ".join(own[:6]) if len(own) > 6 else None
+
+
+@pytest.mark.parametrize(
+    ("of_b", "of_d", "cause"),
+    [
+        (
+            LONG + "of the harbour at dawn in the far north",
+            LONG + "made of bread that nobody wants to buy",
+            "truncated",
+        ),
+        (LONG + "seven", LONG + "seven", "twin"),  # equal beyond it as well
+        ("one two three four five six", LONG + "made of bread that nobody wants to buy", "encoder"),  # b is read whole
+        (LONG + "of the harbour at dawn", "six five four three two one made of bread", "encoder"),
+    ],
+)
+def test_texts_that_are_equal_as_far_as_they_are_read(of_b: str, of_d: str, cause: str):
+    texts = [TEXTS[0], of_b, TEXTS[2], of_d]
+    table = rows(texts)
+    vectors = on_circle(0, 40, 90, 40)
+    # Both tie, and the one that stands first in the table is returned first.
+    found = causes_of(
+        snapshot(table, vectors), vectors, store=table, read_part=lambda row, text: first_six(row, text, texts)
+    )
+    assert {name for name, _ in found.values()} == {cause}
+    if cause == "truncated":
+        ((_, evidence),) = found.values()
+        assert evidence["group"] == 2
+        assert evidence["characters_read"] == len(LONG) - 1
+
+
+def test_a_row_with_another_vector_was_not_read_alike():
+    texts = [TEXTS[0], LONG + "of the harbour", TEXTS[2], LONG + "made of bread"]
+    table = rows(texts)
+    found = causes_of(
+        snapshot(table, on_circle(0, 40, 90, 50)),
+        on_circle(0, 50, 90, 50),
+        store=table,
+        read_part=lambda row, text: first_six(row, text, texts),
+    )
+    assert found["b"][0] != "truncated"
+
+
 def test_twins_that_differ_in_one_number_are_numeric():
     table = rows(["error 12 of the pump", "error 13 of the pump", *TEXTS[2:]])
     vectors = on_circle(0, 0, 90, 180)
@@ -264,7 +345,7 @@ def test_two_hundred_copies_are_all_seen_as_one_group():
 def test_the_order_of_causes_is_the_documented_one():
     documented = (
         "missing_row duplicate_id invalid_vector filter_excluded below_cutoff unindexed ann_miss metric text_drift "
-        "misaligned role_mismatch vector_drift overlap twin encoder undetermined"
+        "misaligned role_mismatch vector_drift truncated overlap twin encoder undetermined"
     )
     assert list(CAUSE_ORDER) == documented.split()
 

@@ -86,8 +86,14 @@ def corpus(encoder: Encoder, tmp_path_factory: pytest.TempPathFactory) -> Corpus
     return Corpus(model, [texts[n] for n in distinct], vectors)
 
 
+@pytest.fixture(scope="session")
+def encoded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A vector store that all audits share: each text is encoded once."""
+    return tmp_path_factory.mktemp("vectors of cases")
+
+
 @pytest.fixture
-def audit_table(tmp_path: Path, corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> AuditTable:
+def audit_table(tmp_path: Path, corpus: Corpus, encoded: Path, monkeypatch: pytest.MonkeyPatch) -> AuditTable:
     """audit_table(table, after=..., page=..., labels=..., encoder=..., sources=..., **index): the audit of ``docs``.
 
     ``after`` is called with the LanceDB table before the audit: to index it, or to add to it. The page, whose charts
@@ -104,6 +110,9 @@ def audit_table(tmp_path: Path, corpus: Corpus, monkeypatch: pytest.MonkeyPatch)
         if after is not None:
             after(written)
         parts = {name: attributes.pop(name) for name in ("labels", "sources", "sample") if name in attributes}
+        parts["sample"] = {"arms": 0} | parts.get("sample", {})
+        (folder / "state").mkdir()
+        (folder / "state" / "vectors").symlink_to(encoded)
         encoder = {"model": corpus.model, **attributes.pop("encoder", {})}
         index = {"uri": "db", "table": "docs", "managed": False, **attributes}
         settings = parse_settings({"name": "case", "encoder": encoder, "index": index, **parts}, "test", folder)

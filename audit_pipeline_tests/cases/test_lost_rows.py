@@ -45,6 +45,7 @@ def audited(folder: Path, model: Encoder, store: Rows, table: Rows, **settings: 
         "name": "lost",
         "sources": [{"name": "docs", "uri": "rows.jsonl", "format": "jsonl", "columns": columns}],
         "encoder": {"model": str(model.files.folder)},
+        "sample": {"arms": 0},
         "index": {"uri": "db", "table": "docs", "managed": False, "columns": {"chunk_id": "key"}},
     }
     workspace = Workspace(parse_settings(attributes | settings, "test", folder), folder / "state")

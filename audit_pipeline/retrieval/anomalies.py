@@ -43,10 +43,12 @@ def stratum_anomalies(runs: dict[str, pa.Table | None], settings: IndexAuditSett
     Within length band, by an exact conditional test (the hits of a stratum are hypergeometric within each band given
     the band's totals, and their sum's distribution is the convolution: the one-sided exact form of Mantel & Haenszel
     1959), Benjamini & Hochberg (1995) at 5 % over the strata tested together, and with an effect of at least
-    ``limits.source_gap``. Single cells come first and merge to sources and dates; then sources, dates, tenants (the
-    values a row fills the application's filter with), length bands, places in the document and documents are tested
-    without the probes already accounted for, so that one defect is reported once. A scope holds no tenant, place or
-    document: these stand in the evidence, as ``filter``, ``position`` and ``document``.
+    ``limits.source_gap``. Twins count as hits. Single cells come first and merge to sources and dates; then sources,
+    dates, tenants (the values a row fills the application's filter with), length bands, places in the document and
+    documents are tested without the probes already accounted for, so that one defect is reported once. Length bands
+    are compared by own texts alone, which find themselves at any length: how often a sentence or a query leads to a
+    text depends on how much it says. A scope holds no tenant, place or document: these stand in the evidence, as
+    ``filter``, ``position`` and ``document``.
     """
     findings = []
     for run in RUNS:
@@ -54,7 +56,8 @@ def stratum_anomalies(runs: dict[str, pa.Table | None], settings: IndexAuditSett
         if table is None or table.num_rows == 0:
             continue
         probes = judged_probes(run, table, run.measures[JUDGED[run.run]])
-        for scope, contrast in _scopes(probes, settings.limits.source_gap):
+        left_out = frozenset(() if run.run == "self" else ("length_band",))
+        for scope, contrast in _scopes(probes, settings.limits.source_gap, left_out):
             findings.append(_finding(run, scope, contrast, probes))
     return findings
 
@@ -112,7 +115,9 @@ def _p_of_so_few(n: np.ndarray, hits: np.ndarray, total: np.ndarray, total_hits:
     return float(min(1.0, distribution[: int(hits.sum()) - lowest + 1].sum()))
 
 
-def _scopes(probes: pd.DataFrame, least_effect: float) -> list[tuple[dict[str, str], Contrast]]:
+def _scopes(
+    probes: pd.DataFrame, least_effect: float, left_out: frozenset[str]
+) -> list[tuple[dict[str, str], Contrast]]:
     """Scopes with their contrasts: cells first, then what the cells leave unexplained."""
     dated = probes[probes["ingestion_date"] != ""]
     tested, low = _low(dated, "batch", least_effect)
@@ -121,7 +126,7 @@ def _scopes(probes: pd.DataFrame, least_effect: float) -> list[tuple[dict[str, s
     for scope in merge_cells(by_cell, [_cell(contrast) for contrast in tested]):
         scopes.append((scope, _together([by_cell[cell] for cell in sorted(cells_in(scope, by_cell), key=str)])))
     for dimension in ("source", "ingestion_date", "filter", "length_band", "position", "document"):
-        if dimension not in probes:
+        if dimension not in probes or dimension in left_out:
             continue
         explained = np.zeros(len(probes), bool)
         for scope, _ in scopes:
@@ -174,10 +179,12 @@ def _named(name: str, value: str | None) -> str:
     return f"{name.replace('_', ' ') if name in _OF_A_SCOPE else name} {value}"  # a column keeps its name
 
 
-def _remedy(missed: pd.DataFrame) -> str:
-    """What to do of the misses: copies that take each other's place are no fault of how the rows were written."""
-    if "cause" in missed and len(missed) and (missed["cause"] == "twin").mean() >= _MOSTLY:
-        return "Its misses are near-identical chunks in each other's place: thin them out, see the duplicate clusters."
+def _remedy(scope: dict[str, str], missed: pd.DataFrame) -> str:
+    """What to do of the misses: what a reader cuts off, or what all texts of a length share, no re-ingestion mends."""
+    if "cause" in missed and len(missed) and (missed["cause"] == "truncated").mean() >= _MOSTLY:
+        return "Its misses differ only beyond what the encoder reads of them: cut them into shorter chunks."
+    if "length_band" in scope:
+        return "Look at the causes of its misses: what texts of this length have in common is no fault of one batch."
     return "Look at the causes of its misses; then re-ingest it the way the others were ingested."
 
 
@@ -190,9 +197,9 @@ def _finding(run: RunMeasures, scope: dict[str, str], contrast: Contrast, probes
     return Finding(
         "stratum_anomaly",
         "warning",
-        f"{named}: {measure} is {contrast.hits:,} of {contrast.n:,}, {contrast.effect:.0%} under the rest of its kind "
-        "at equal length.",
-        _remedy(missed),
+        f"{named}: {measure} is {contrast.hits:,} of {contrast.n:,}, {contrast.effect:.0%} under the rest of its kind"
+        f"{'' if 'length_band' in scope else ' at equal length'}; twins count as hits.",
+        _remedy(scope, missed),
         n_compared=contrast.n,
         share=1 - contrast.hits / contrast.n,
         # Findings have no scope for a document or a place in it: they stand in the evidence.

@@ -82,8 +82,7 @@ def _in_table_order(run: RunMeasures, table: pa.Table, population: pa.Table) -> 
     probes = judged_probes(run, table, run.measures[JUDGED[run.run]])
     place = pc.index_in(pa.array(probes["chunk_id"]), value_set=population["chunk_id"].combine_chunks())
     rows = population[TABLE_ROW].combine_chunks().take(place).to_numpy(zero_copy_only=False)
-    hit = probes["hit"].to_numpy(bool) | (probes["cause"] == "twin").to_numpy(bool)
-    probes = probes.assign(row=rows, hit=hit).dropna(subset=["row"])
+    probes = probes.assign(row=rows).dropna(subset=["row"])
     return probes.sort_values("row", kind="stable").reset_index(drop=True)
 
 

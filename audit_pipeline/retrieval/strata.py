@@ -177,12 +177,17 @@ def _elements(run: RunMeasures, dimension: str, probes: pd.DataFrame, chunks: pd
 
 
 def judged_probes(run: RunMeasures, table: pa.Table, column: str) -> pd.DataFrame:
-    """The probes of a run that count, with ``hit`` (bool) from this column."""
+    """The probes of a run that strata are judged by, with ``hit`` (bool) from this column; twins count as hits.
+
+    Of two equal texts the row that stands first wins: which source it belongs to says nothing about the other. A miss
+    of cause ``truncated`` stays one, for its text differs from the others and cannot be found.
+    """
     probes = frame(table)
     if run.counts is not None:
         probes = probes[run.counts(probes)]
     probes = probes[probes[column].notna()].dropna(subset=["length_band"])
-    return probes.assign(hit=probes[column].astype(bool)).reset_index(drop=True)
+    hit = probes[column].astype(bool) | (probes["cause"] == "twin")
+    return probes.assign(hit=hit).reset_index(drop=True)
 
 
 def _order(name: str, value: str | None) -> tuple[int, str]:

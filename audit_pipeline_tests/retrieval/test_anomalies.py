@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 from scipy.stats import false_discovery_control, fisher_exact
 
+from audit_pipeline import schemas
 from audit_pipeline.retrieval.anomalies import benjamini_hochberg, contrasts, stratum_anomalies
 from audit_pipeline_tests.retrieval.test_strata import self_table
 from audit_pipeline_tests.retrieval.worlds import settings
@@ -101,7 +102,63 @@ def test_a_source_whose_cells_are_all_too_small_is_found_as_a_source():
 
 def test_a_length_band_out_of_line_is_named():
     entries = [*clean(), *[("a", DAYS[i % 6], "512-1023", i // 6 % 2 == 0, True) for i in range(60)]]
-    assert scopes(entries) == [{"length_band": "512-1023"}]
+    (found,) = stratum_anomalies({"self": self_table(entries)}, settings())
+    assert found.scope == {"length_band": "512-1023"}
+    assert "equal length" not in found.message
+    assert "re-ingest" not in found.remedy
+
+
+def held_table(*, of_band: bool = False) -> pa.Table:
+    """Held-out probes of 400 long and 200 short chunks, one in twenty of source b. Every second short one finds
+    nothing, or all of source b."""
+    cells = [("a" if i % 20 else "b", band, i) for band, n in (("128-255", 400), ("0-39", 200)) for i in range(n)]
+    rows = [
+        {
+            "probe_id": f"heldout:p{n}",
+            "chunk_id": f"p{n}",
+            "source": source,
+            "batch": f"2026-01-01|{source}",
+            "length_band": band,
+            "stratum": "all",
+            "stratum_chunks": 600,
+            "weight": 1.0,
+            "eligible": True,
+            "overlap": False,
+            "hit_1": False,
+            "hit_10": not ((i + i // 20) % 2 and band == "0-39" if of_band else source == "b"),
+            "cause": None,
+        }
+        for n, (source, band, i) in enumerate(cells)
+    ]
+    return pa.Table.from_pylist(rows, schema=schemas.HELD_OUT_RETRIEVAL)
+
+
+def test_short_texts_whose_sentences_say_little_are_no_anomaly():
+    assert stratum_anomalies({"held_out": held_table(of_band=True)}, settings()) == []
+    (source,) = stratum_anomalies({"held_out": held_table()}, settings())
+    assert source.scope == {"source": "b"}
+
+
+def with_cause(table: pa.Table, cause: str) -> pa.Table:
+    """The table with this cause at every miss."""
+    causes = [None if hit else cause for hit in table["hit_1"].to_pylist()]
+    return table.set_column(table.column_names.index("cause"), "cause", pa.array(causes, pa.string()))
+
+
+def test_the_second_of_two_sources_that_hold_the_same_texts_is_not_to_blame():
+    table = self_table(spoil(lambda s, d: s == "b", share=1))
+    assert stratum_anomalies({"self": with_cause(table, "twin")}, settings()) == []
+    (found,) = stratum_anomalies({"self": with_cause(table, "misaligned")}, settings())
+    assert (found.scope, found.share) == ({"source": "b"}, 1.0)
+    assert found.message.endswith("twins count as hits.")
+
+
+def test_texts_that_differ_beyond_what_is_read_are_missed_and_re_ingesting_them_is_no_remedy():
+    table = self_table(spoil(lambda s, d: s == "b"))
+    (found,) = stratum_anomalies({"self": with_cause(table, "truncated")}, settings())
+    assert "shorter" in found.remedy
+    (other,) = stratum_anomalies({"self": with_cause(table, "encoder")}, settings())
+    assert "re-ingest" in other.remedy
 
 
 def test_an_effect_under_the_setting_is_no_anomaly_however_certain():

@@ -273,7 +273,7 @@ class SampleSettings(Settings):
     total: int = Field(default=2000, ge=1, description="Probes over the whole corpus.")
     fingerprint_per_batch: int = Field(default=4, ge=4, description="Rows re-encoded per batch to check its vectors.")
     arms: int = Field(
-        default=200,
+        default=100,
         ge=0,
         description="Held-out and labelled queries, each, that are asked under every known prompt; 0: none.",
     )

@@ -121,6 +121,7 @@ LABELLED_RETRIEVAL = pa.schema(
         pa.field("ingestion_date", pa.date32()),
         pa.field("batch", pa.string()),
         pa.field("length_band", pa.string()),
+        pa.field("text_sha256", pa.string()),  # of the query
         pa.field("verbatim", pa.bool_(), nullable=False),  # the query stands word for word in a relevant text
         pa.field("rank_returned", pa.int32()),  # of the first relevant chunk returned
         *_RANKS,

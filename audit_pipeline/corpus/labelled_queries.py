@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
+import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from audit_pipeline.corpus.see_also import SeeAlso
-from audit_pipeline.corpus.text import normalise
+from audit_pipeline.corpus.text import normalise, refuse_lone_surrogates
 from audit_pipeline.errors import AuditInputError
 
 QUERIES = pa.schema([pa.field("query_id", pa.string(), nullable=False), pa.field("text", pa.string(), nullable=False)])
@@ -55,9 +57,9 @@ def read_labelled_queries(queries: Path, qrels: Path | None, chunks: pa.Table) -
     doc_id and contains.
 
     ``chunks`` are the corpus (chunk_id, doc_id, text). In the single file chunk_id and doc_id may be lists, and a
-    query may have an ``_id``; without one it is its line number. A judgement that points at no chunk is counted in
-    ``invalid`` by a reason of ``INVALID`` and not used; a query left without a relevant chunk is dropped. Raises
-    AuditInputError for files that cannot be read.
+    query may have an ``_id``; without one it is named by a hash of its text, and lines of one text count together. A
+    judgement that points at no chunk is counted in ``invalid`` by a reason of ``INVALID`` and not used; a query left
+    without a relevant chunk is dropped. Raises AuditInputError for files that cannot be read.
     """
     return _from_beir(queries, qrels, chunks) if qrels is not None else _from_jsonl(queries, chunks)
 
@@ -81,7 +83,7 @@ def _from_beir(queries: Path, qrels: Path, chunks: pa.Table) -> LabelledQueries:
     judged: dict[tuple[str, str], int] = {}
     for query_id, chunk_id, score in _judgements(qrels):
         try:
-            relevance = int(float(score))
+            relevance = math.ceil(float(score))  # half a point is relevant as well
         except (ValueError, OverflowError):
             invalid["bad_score"] += 1
             continue
@@ -112,8 +114,10 @@ def _from_jsonl(queries: Path, chunks: pa.Table) -> LabelledQueries:
                 f"{queries}: line {line} lacks 'query', or all of 'chunk_id', 'doc_id' and 'contains': add them, "
                 "or name the judgements of BEIR queries under labels.qrels"
             )
-        query_id = str(record.get("_id", f"line {line}"))
-        if not _add_query(texts, query_id, text, invalid):
+        # Named by its text, so that the same query has the same name in every file, wherever it stands.
+        query_id = str(record.get("_id", _name_of(text)))
+        judged_before = "_id" not in record and query_id in texts
+        if not judged_before and not _add_query(texts, query_id, text, invalid):
             continue
         for value in _listed(record.get("chunk_id")):
             if value in known:
@@ -128,6 +132,10 @@ def _from_jsonl(queries: Path, chunks: pa.Table) -> LabelledQueries:
             judged |= {(query_id, chunk_id): 1 for chunk_id in holders}
             invalid["contained_nowhere"] += not holders
     return _assemble(texts, judged, invalid)
+
+
+def _name_of(text: str) -> str:
+    return f"query {hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
 def _add_query(texts: dict[str, str], query_id: str, text: str, invalid: Counter[str]) -> bool:
@@ -171,6 +179,7 @@ def _records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             raise AuditInputError(f"{path}: line {number} is not JSON ({error}): write one object a line") from error
         if not isinstance(record, dict):
             raise AuditInputError(f"{path}: line {number} is not a JSON object: write one object a line")
+        refuse_lone_surrogates(record, f"{path}: line {number}")
         yield number, record
 
 
@@ -214,4 +223,8 @@ def _holders(passage: str, chunks: pa.Table) -> list[str]:
 def _listed(value: Any) -> list[str]:
     if value is None:
         return []
-    return [str(one) for one in value] if isinstance(value, list) else [str(value)]
+    return [_as_id(one) for one in value] if isinstance(value, list) else [_as_id(value)]
+
+
+def _as_id(value: Any) -> str:
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

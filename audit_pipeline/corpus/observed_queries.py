@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from audit_pipeline.corpus.text import refuse_lone_surrogates
 from audit_pipeline.errors import AuditInputError
 
 OBSERVED_QUERIES = pa.schema(
@@ -129,6 +130,7 @@ def _record(line: str, where: str) -> tuple[str | None, np.ndarray | None, list[
         raise AuditInputError(f"{where} is not JSON ({error}): write one object a line") from error
     if not isinstance(record, dict) or not {"vector", "returned_ids"} & record.keys() or "query" not in record:
         raise AuditInputError(f"{where} is no object with 'query' and 'vector' or 'returned_ids': write them")
+    refuse_lone_surrogates(record["query"], where)
     query, vector, ids = record["query"], record.get("vector"), record.get("returned_ids")
     if query is not None and not isinstance(query, str):
         raise AuditInputError(f"{where}: 'query' is no text: write the text or null")

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import json
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from audit_pipeline.errors import AuditInputError
 
 _WORD = re.compile(r"\w+")
 # RE2's own \w is ASCII only; letters, numbers and the underscore are what \w means to Python.
@@ -21,6 +25,16 @@ def normalise(text: str) -> str:
     """The text in NFC, case-folded, with every run of white space as one space and none at the ends."""
     folded = unicodedata.normalize("NFC", text).casefold()
     return " ".join(unicodedata.normalize("NFC", folded).split())
+
+
+def refuse_lone_surrogates(record: Any, where: str) -> None:
+    r"""Raise AuditInputError where a string of a JSON record is no Unicode text: an escape such as \ud800 by itself."""
+    try:
+        json.dumps(record, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise AuditInputError(
+            f"{where} holds half a surrogate pair, which is no character: write the text as valid Unicode"
+        ) from error
 
 
 def words(text: str) -> list[str]:

@@ -73,6 +73,10 @@ class _Context:
             of_scope = rows[inside[rows]]
             stretch = self._stretch(covered, inside, of_scope)
             named = scope if stretch is None else {**scope, "rows": stretch}
+            if stretch is not None:
+                # The scope is the stretch, so what was compared of it counts, and no row outside it.
+                within_rows = (self.sample.rows >= stretch[0]) & (self.sample.rows <= stretch[1])
+                inside, of_scope = inside & within_rows, of_scope[within_rows[of_scope]]
             findings.append(make(named, of_scope, int(inside.sum())))
         return findings
 
@@ -282,13 +286,14 @@ def _misaligned(context: _Context, misalignment: Misalignment) -> list[Finding]:
         usual = int(shifts[np.argmax(counts)])
         start = misalignment.first_row if usual == misalignment.usual else None
         begins = f", from row {start} of the table on" if start is not None else ""
+        most, way = int(counts.max()), f"the row {abs(usual)} {'further down' if usual > 0 else 'further up'}"
+        whose = f"each of {way}" if most == len(rows) else f"most of them of {way}"
+        if 2 * most <= len(rows):
+            whose, begins = "no shift in common", ""
         return Finding(
             code="misaligned_vectors",
             severity="error",
-            message=(
-                f"{len(rows)} of {n} rows compared hold the vector of another row's text, most of them of the row "
-                f"{abs(usual)} {'further down' if usual > 0 else 'further up'}{begins}."
-            ),
+            message=(f"{len(rows)} of {n} rows compared hold the vector of another row's text, {whose}{begins}."),
             remedy="Write these rows again with each vector beside its own text; look for a shifted or re-sorted list.",
             share=len(rows) / n,
             n_compared=n,

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from audit_pipeline.errors import AuditInputError
 from audit_pipeline.proportions import mcnemar, paired_difference
@@ -74,7 +75,26 @@ class SavedReport:
         path = self.folder / "tables" / f"{RUNS[run]}.parquet"
         if not path.exists():
             raise AuditInputError(f"{path}: this table of the report is missing: use the whole folder of a report")
-        return read_table(path).to_pandas()
+        try:
+            table = read_table(path)
+        except (OSError, pa.ArrowException) as error:
+            raise AuditInputError(
+                f"{path}: this table cannot be read: run the audit again, or use a whole copy"
+            ) from error
+        lacking = [name for name in _needed(run) if name not in table.column_names]
+        if lacking:
+            raise AuditInputError(f"{path}: no column {lacking[0]!r}: run the audit again with this version")
+        return table.to_pandas()
+
+
+_SECTIONS = {"encoder": dict, "index": dict, "findings": list}
+"""What of an audit.json is compared beside the tables."""
+
+
+def _needed(run: str) -> set[str]:
+    named = "query_id" if run == "labelled" else "probe_id"
+    only = {"held_out": {"eligible", "overlap", "held"}}.get(run, set())
+    return {named, *only, "source", "ingestion_date", "length_band", "cause", *MEASURES[run].values()}
 
 
 def open_report(path: Path) -> SavedReport:
@@ -90,7 +110,7 @@ def open_report(path: Path) -> SavedReport:
         ) from error
     except ValueError as error:
         raise AuditInputError(f"{document}: not valid JSON ({error}): run the audit again") from error
-    if not isinstance(audit, dict) or "self_retrieval" not in audit:
+    if not isinstance(audit, dict) or not all(isinstance(audit.get(key), kind) for key, kind in _SECTIONS.items()):
         raise AuditInputError(f"{document}: this is no audit of audit_pipeline: name the folder of a report")
     return SavedReport(folder, audit)
 

@@ -58,7 +58,8 @@ def pair_probes(run: str, a: pd.DataFrame, b: pd.DataFrame) -> Pairs:
 def _asked(run: str, table: pd.DataFrame) -> pd.DataFrame:
     table = table.rename(columns={"query_id": "probe_id", "answer_id": "chunk_id"})
     if "eligible" in table:
-        table = table[table["eligible"]]
+        # Sentences that also stand elsewhere are in no figure of held-out retrieval.
+        table = table[table["eligible"] & ~table["overlap"].fillna(False).astype(bool)]
     for measure, column in MEASURES[run].items():
         table[measure] = table[column].astype("boolean")
     table["ingestion_date"] = table["ingestion_date"].astype("string")
@@ -77,7 +78,7 @@ def _paired(run: str, by: PairedBy, a: pd.DataFrame, b: pd.DataFrame, keys: list
     merged = a.merge(b, on=keys, suffixes=(" a", " b"))
     only_a, only_b = len(a) - len(merged), len(b) - len(merged)
     changed = 0
-    if by == "id":
+    if by != "text":
         one, other = merged["text_sha256 a"], merged["text_sha256 b"]
         other_text = (one.notna() & other.notna() & (one != other)).to_numpy(bool)
         changed = int(other_text.sum())

@@ -12,7 +12,7 @@ from audit_pipeline import schemas
 from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.corpus.bands import length_band
 from audit_pipeline.corpus.labelled_queries import INVALID
-from audit_pipeline.corpus.text import count_words, normalise, words
+from audit_pipeline.corpus.text import count_words, normalise, sha256_hex, words
 from audit_pipeline.findings import Finding
 from audit_pipeline.index.exact import TIE_TOLERANCE, ExactSearch
 from audit_pipeline.index.reach import Reach
@@ -118,6 +118,7 @@ def run_labelled(
         "relevant": pa.array([len(ids) for ids in relevant_ids], pa.int32()),
         "answer_id": pa.array(answer_ids, pa.string()),
         **_strata_of(answer_ids, snapshot if population is None else population),
+        "text_sha256": sha256_hex(queries["text"]),
         "verbatim": pa.array(_verbatim(queries["text"].to_pylist(), relevant_rows, snapshot), pa.bool_()),
         "rank_returned": nullable(first_returned, pa.int32()),
         "rank_min": nullable(ranking.rank_min, pa.int32()),

@@ -21,6 +21,8 @@ OTHER_DIMENSION = "other_dimension"
 NOISE_SHARE = 0.01
 """Another prompt is reported where more than this share of the queries certainly carries it: single odd calls are no
 mismatch."""
+LEAST_QUERIES = 3
+"""In a short log one odd call is a large share, and no mismatch either."""
 MOST = 0.5
 """Unexplained vectors are reported where they are certainly most of them: applications may rewrite some queries."""
 
@@ -47,7 +49,9 @@ def _other_arms(section: dict[str, Any], table: pa.Table, settings: IndexAuditSe
     found = []
     for entry in side["arms"]:
         share = Proportion(**entry["share"])
-        if entry["prompt"] is None or entry["name"] == QUERY or share.value is None or (share.low or 0) <= NOISE_SHARE:
+        if entry["prompt"] is None or entry["name"] == QUERY or share.value is None:
+            continue
+        if (share.low or 0) <= NOISE_SHARE or round(share.value * share.n) < LEAST_QUERIES:
             continue
         sent = sent_role(entry["name"], as_arm(entry["prompt"], entry["request"]))
         right = sent_role(QUERY, settings.encoder.query_arm)

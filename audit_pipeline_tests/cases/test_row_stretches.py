@@ -74,6 +74,9 @@ def test_another_role_from_a_row_on_is_named_with_its_rows(
     vectors = np.concatenate([encoded["passage"][:FIRST], encoded["query"][FIRST:]])
     found = audit(tmp_path, model, texts, vectors, 3)
     assert serious(found) == [("role_mismatch", {"rows": [FIRST, ROWS - 1]})]
+    (finding,) = [f for f in found if f.code == "role_mismatch"]
+    assert finding.share == 1.0  # of the stretch, as its scope says
+    assert 0 < finding.n_compared < ROWS - FIRST
 
 
 def test_vectors_of_no_known_text_in_the_middle_are_named_and_their_probes_stand_out(

@@ -54,9 +54,34 @@ def test_one_file_points_by_chunk_document_or_passage(tmp_path: Path) -> None:
         {"query": "nowhere", "contains": "tigers", "doc_id": "z"},
     )
     labels = read_labelled_queries(queries, None, CHUNKS)
-    found = [(row["query_id"], row["chunk_id"]) for row in labels.qrels.to_pylist()]
-    assert found == [("line 1", "1"), ("line 1", "3"), ("line 2", "1"), ("line 2", "2"), ("line 4", "3"), ("p", "1")]
+    text_of = dict(zip(labels.queries["query_id"].to_pylist(), labels.queries["text"].to_pylist(), strict=True))
+    found = sorted((text_of[row["query_id"]], row["chunk_id"]) for row in labels.qrels.to_pylist())
+    assert found == [
+        ("by chunk", "1"), ("by chunk", "3"), ("by document", "1"), ("by document", "2"), ("by passage", "1"),
+        ("by passage with accents", "3"),
+    ]  # fmt: skip
+    assert {name for name, text in text_of.items() if text == "by passage"} == {"p"}
     assert labels.invalid == {"contained_nowhere": 1, "no_relevant_chunk": 1, "unknown_document": 1}
+
+
+def test_a_query_without_an_id_has_the_name_of_its_text_wherever_it_stands(tmp_path: Path) -> None:
+    first = {"query": "where do bears sleep", "chunk_id": 1.0}
+    alone = read_labelled_queries(jsonl(tmp_path / "a.jsonl", first), None, CHUNKS)
+    (name,) = alone.queries["query_id"].to_pylist()
+    again = {"query": "where do bears sleep", "chunk_id": "2"}
+    after = jsonl(tmp_path / "b.jsonl", {"query": "another", "chunk_id": "3"}, first, again)
+    labels = read_labelled_queries(after, None, CHUNKS)
+    judged = [row["chunk_id"] for row in labels.qrels.to_pylist() if row["query_id"] == name]
+    assert judged == ["1", "2"]  # lines of one text count together
+    assert labels.invalid == {}
+
+
+def test_half_a_point_is_relevant(tmp_path: Path) -> None:
+    queries = jsonl(tmp_path / "q.jsonl", {"_id": "q", "text": "bears"})
+    qrels = tmp_path / "q.tsv"
+    qrels.write_text("q\t1\t0.5\nq\t2\t0\n", encoding="utf-8")
+    judged = read_labelled_queries(queries, qrels, CHUNKS).qrels.to_pylist()
+    assert [(row["chunk_id"], row["relevance"]) for row in judged] == [("1", 1), ("2", 0)]
 
 
 def test_see_also_descriptions_become_queries_with_one_answer() -> None:

@@ -91,6 +91,11 @@ CASES = [
         "FOLDER/q.jsonl: line 1 is not a JSON object: write one object a line",
     ),
     Case(
+        "a query with half a surrogate pair",
+        queries('{"_id": "1", "text": "bears \\ud800"}\n'),
+        "FOLDER/q.jsonl: line 1 holds half a surrogate pair, which is no character: write the text as valid Unicode",
+    ),
+    Case(
         "no file of judgements",
         lambda world: read_labelled_queries(world.write("q.jsonl", BEIR), world.folder / "absent.tsv", CHUNKS),
         "FOLDER/absent.tsv: the judgements cannot be read (No such file or directory): check labels.qrels",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from filelock import FileLock
 
 from audit_pipeline import cli
 from audit_pipeline.corpus.batches import parse_batch_key
 from audit_pipeline.orchestration.home import locked, prepare_home
 from audit_pipeline.orchestration.project import configured_indexes
-from audit_pipeline.report.compare import open_report
+from audit_pipeline.report.compare import SavedReport, open_report
 from audit_pipeline.report.loading import LoadedReport, load
 from audit_pipeline.settings_file import load_settings
 from audit_pipeline.stages.index import vector_index
@@ -22,6 +24,10 @@ TYPE = "type: audit_pipeline.IndexAudit\n"
 EMPTY = (
     "FOLDER/defs.yaml: no settings are in it: write 'type: audit_pipeline.IndexAudit' and a mapping under 'attributes'"
 )
+
+
+def report(world: World) -> SavedReport:
+    return open_report(world.write("audit.json", '{"encoder": {}, "index": {}, "findings": []}'))
 
 
 def no_index_below_defs(world: World) -> None:
@@ -176,8 +182,22 @@ CASES = [
         "FOLDER/audit.json: this is no audit of audit_pipeline: name the folder of a report",
     ),
     Case(
+        "a report whose table is cut",
+        lambda world: (world.write("tables/self_retrieval.parquet", "PAR1"), report(world).table("self")),
+        "FOLDER/tables/self_retrieval.parquet: this table cannot be read: run the audit again, or use a whole copy",
+    ),
+    Case(
+        "a report of a table without the columns of today",
+        lambda world: (
+            (world.folder / "tables").mkdir()
+            or pq.write_table(pa.table({"x": [1]}), world.folder / "tables" / "self_retrieval.parquet")
+            or report(world).table("self")
+        ),
+        "FOLDER/tables/self_retrieval.parquet: no column '…': run the audit again with this version",
+    ),
+    Case(
         "a report without its tables",
-        lambda world: open_report(world.write("audit.json", '{"self_retrieval": {}}')).table("self"),
+        lambda world: report(world).table("self"),
         "FOLDER/tables/self_retrieval.parquet: this table of the report is missing: use the whole folder of a report",
     ),
 ]

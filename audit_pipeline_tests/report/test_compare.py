@@ -86,10 +86,19 @@ def test_probes_with_new_ids_pair_by_text_and_copies_in_their_order() -> None:
 
 
 def test_held_out_probes_pair_only_where_the_same_sentence_was_held() -> None:
-    held = {"eligible": [True, True, False]}
-    before = probes([True] * 3, held=["middle"] * 3, **held)
-    after = probes([True] * 3, held=["middle", "first", "middle"], **held)
+    held = {"eligible": [True, True, False, True], "overlap": [False, False, None, True]}
+    before = probes([True] * 4, held=["middle"] * 4, **held)
+    after = probes([True] * 4, held=["middle", "first", "middle", "middle"], **held)
     assert pair_probes("held_out", before, after).frame["id_b"].tolist() == ["self:p00"]
+
+
+def test_a_query_whose_text_changed_under_its_id_is_left_out() -> None:
+    def labelled(texts: list[str]) -> pd.DataFrame:
+        names = {"query_id": ["q1", "q2"], "answer_id": ["p1", "p2"], "success_10": [True, True]}
+        return probes([True, True], text_sha256=texts).drop(columns=["probe_id", "chunk_id"]).assign(**names)
+
+    pairs = pair_probes("labelled", labelled(["a", "b"]), labelled(["a", "c"]))
+    assert (pairs.by, pairs.frame["id_b"].tolist(), pairs.changed) == ("query", ["q1"], 1)
 
 
 def test_nothing_in_common_pairs_by_nothing() -> None:

@@ -76,8 +76,8 @@ def test_queries_as_configured_that_get_the_closest_rows_give_no_finding():
     assert set(table["recall"].to_pylist()) == {1.0}
 
 
-# Wilson's lower bound of k of 32: 1 -> .0055, 2 -> .0173; the limit is one in a hundred.
-@pytest.mark.parametrize(("odd", "found"), [(0, False), (1, False), (2, True), (32, True)])
+# Wilson's lower bound of k of 32: 1 -> .0055, 3 -> .0324; the limit is one in a hundred, and three queries at least.
+@pytest.mark.parametrize(("odd", "found"), [(0, False), (1, False), (2, False), (3, True), (32, True)])
 def test_another_prompt_is_reported_once_it_is_no_single_call(odd: int, found: bool):
     result = observe([row()] * 32, ["passage"] * odd + ["query"] * (32 - odd))
     assert ("query_side_mismatch" in by_code(result)) == found
@@ -86,6 +86,11 @@ def test_another_prompt_is_reported_once_it_is_no_single_call(odd: int, found: b
         assert (finding.share, finding.n_compared) == (odd / 32, 32)
         assert (finding.evidence["arm"], finding.evidence["prompt"]) == ("passage", "passage: ")
         assert finding.examples == [f"q{place:03}" for place in range(min(odd, 5))]
+
+
+def test_one_odd_call_of_a_short_log_is_no_mismatch():
+    assert "query_side_mismatch" not in by_code(observe([row()] * 15, ["passage"] + ["query"] * 14))
+    assert "query_side_mismatch" in by_code(observe([row()] * 15, ["passage"] * 15))
 
 
 def test_two_wrong_prompts_are_two_findings():

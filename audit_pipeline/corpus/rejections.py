@@ -25,11 +25,14 @@ REMEDIES = {
 """Reasons by which a row of the store is lost to the index; empty text, collisions and repeats are told elsewhere."""
 
 
-def rejection_findings(rejected: pa.Table, chunks: pa.Table, *, managed: bool) -> list[Finding]:
+def rejection_findings(
+    rejected: pa.Table, chunks: pa.Table, *, managed: bool, in_table: pa.Array | None = None
+) -> list[Finding]:
     """One finding for each reason and set of sources; ``chunks`` has the source of every row that could be used.
 
     ``rejected`` has the schema REJECTED_CHUNKS. In a managed index such rows are not in the table (missing_rows); a
-    table of others may hold them, which cannot be looked up (not_measured).
+    table of others may hold them, which cannot be judged (not_measured): those whose id is among ``in_table``, the ids
+    of the table, are counted, for they can still be returned.
     """
     n = len(chunks) + len(rejected)
     sources = {source for table in (chunks, rejected) for source in pc.unique(table["source"]).to_pylist()}
@@ -46,12 +49,14 @@ def rejection_findings(rejected: pa.Table, chunks: pa.Table, *, managed: bool) -
         findings += [
             finding
             for scope, part in parts
-            if (finding := _finding(reason, scope, part, n, managed=managed)) is not None
+            if (finding := _finding(reason, scope, part, n, managed, in_table)) is not None
         ]
     return findings
 
 
-def _finding(reason: str, scope: dict[str, Any], rows: pa.Table, n: int, *, managed: bool) -> Finding | None:
+def _finding(
+    reason: str, scope: dict[str, Any], rows: pa.Table, n: int, managed: bool, in_table: pa.Array | None
+) -> Finding | None:
     evidence = {
         "reason": reason,
         "rejected": len(rows),
@@ -61,8 +66,13 @@ def _finding(reason: str, scope: dict[str, Any], rows: pa.Table, n: int, *, mana
         f"{row['origin']}:{row['row']}" for row in rows.slice(0, MAX_EXAMPLES).select(["origin", "row"]).to_pylist()
     ]
     told = f"{len(rows):,} of {n:,} rows of the source store"
+    standing = _standing(rows, in_table)
+    still = ""
+    if standing:
+        evidence["in_table"] = standing
+        still = f" {standing:,} of them stand in the table and can be returned; they were not judged."
     if reason == BEFORE_START:
-        message = f"{told} are dated before start_date and were left out, as the settings say."
+        message = f"{told} are dated before start_date and were left out, as the settings say.{still}"
         return Finding(
             "not_measured", "info", message, "Set an earlier start_date to have them audited.", 0, None, scope, evidence
         )
@@ -80,8 +90,16 @@ def _finding(reason: str, scope: dict[str, Any], rows: pa.Table, n: int, *, mana
             evidence,
             where,
         )
-    message = f"{told} could not be compared with the table ({reason}: {rows['detail'][0].as_py()})."
+    message = f"{told} could not be compared with the table ({reason}: {rows['detail'][0].as_py()}).{still}"
     return Finding("not_measured", "info", message, REMEDIES[reason], 0, None, scope, evidence, where)
+
+
+def _standing(rows: pa.Table, in_table: pa.Array | None) -> int:
+    """Distinct ids of the rows that the table holds."""
+    if in_table is None:
+        return 0
+    ids = pc.unique(rows["chunk_id"].drop_null())
+    return pc.sum(pc.is_in(ids, value_set=in_table)).as_py() or 0
 
 
 def _is(values: pa.ChunkedArray, wanted: str | None) -> pa.ChunkedArray:

@@ -72,7 +72,8 @@ def compare(
     """Compare table rows with the store's rows of the same batches.
 
     ``rows`` are table rows (``schemas.CHUNKS`` fields), ``vector_state`` (n,) aligned; ``store`` (schemas.CHUNKS)
-    is None where there is none to compare with; ``rejected`` (schemas.REJECTED_CHUNKS). Truncation is counted over
+    is None where there is none to compare with; ``rejected`` (schemas.REJECTED_CHUNKS), of which those without a batch
+    only have their ids known: a row that the store has and that was left out is no orphan. Truncation is counted over
     ``lengths`` (default: the store), a table of chunk_id, batch and n_tokens. An id that stands in the table under
     any batch is not missing. Texts are compared byte for byte, through their hashes. ``zeros_meant`` is that of the
     snapshot; without ``has_text`` no text is blank, for the table has none.
@@ -85,6 +86,10 @@ def compare(
     table = Flagged(ids, batches, states)
     nothing = Flagged(pa.array([], pa.string()), pa.array([], pa.string()), pa.array([], pa.string()))
     missing = orphans = drifted = nothing
+    left_out = nothing.ids
+    if rejected is not None:
+        left_out = _one(rejected["chunk_id"]).drop_null()
+        rejected = rejected.filter(rejected["batch"].is_valid())
     stands = pa.array(np.zeros(len(rejected) if rejected is not None else 0, dtype=bool))
     expected: dict[str, int] = {}
     if store is not None:
@@ -96,7 +101,8 @@ def compare(
         lost = pc.or_(absent, pc.is_in(store_ids, value_set=replaced))
         why = pc.if_else(absent, "not_in_table", "id_collision")
         missing = Flagged(store_ids.filter(lost), _one(store["batch"]).filter(lost), why.filter(lost))
-        unknown = pc.and_(pc.invert(pc.is_in(ids, value_set=store_ids)), pa.array(~placeholder))
+        known = pc.or_(pc.is_in(ids, value_set=store_ids), pc.is_in(ids, value_set=left_out))
+        unknown = pc.and_(pc.invert(known), pa.array(~placeholder))
         orphans = table.where(unknown)
         if has_text:
             drifted = _drifted(rows, store)

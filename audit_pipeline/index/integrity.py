@@ -47,10 +47,10 @@ def check_corpus(
 ) -> StageResult:
     """All rows of the table against the source store, and the index over them.
 
-    ``store`` (schemas.CHUNKS, with n_tokens) and ``rejected`` are None where there is no store: what needs it is then
-    reported as not measured. ``lengths`` stands in for the store's n_tokens there: chunk_id, batch, n_tokens.
-    ``paired`` (default: by id) says how ``store`` came to the ids it has. Gives table ``batch_integrity`` and
-    findings, each at the smallest set of cells that holds it.
+    ``store`` (schemas.CHUNKS, with n_tokens) and ``rejected`` (all rejected rows, also those without a batch) are None
+    where there is no store: what needs it is then reported as not measured. ``lengths`` stands in for the store's
+    n_tokens there: chunk_id, batch, n_tokens. ``paired`` (default: by id) says how ``store`` came to the ids it has.
+    Gives table ``batch_integrity`` and findings, each at the smallest set of cells that holds it.
     """
     paired = paired or Paired()
     comparison = compare(
@@ -193,7 +193,7 @@ def _row_findings(comparison: Comparison, settings: IndexAuditSettings, paired: 
             "empty_text",
             "warning",
             "{k} of {n} rows have no text but white space ({where}).",
-            "Leave such rows out where they are made; rejected ones are not in the table.",
+            "Leave such rows out where they are made" + ("; rejected ones are not in the table." if managed else "."),
         ),
         blank,
         {**table, **read},

@@ -24,7 +24,7 @@ LEAST_SHARED = 0.5
 """Share of the distinct texts of the smaller side that must stand on the other, where no id does: under it the texts
 are stored in another form than in the store, and every row would seem lost."""
 
-_REPEATED_IDS = ("id_collision", "duplicate_row")
+_REPEATED_IDS = pa.array(["id_collision", "duplicate_row"])
 _WHITE_SPACE = r"[\s\p{Z}]+"
 
 
@@ -44,7 +44,7 @@ class Pairing:
     """The store's rows under the ids of the table's.
 
     ``chunks`` (schemas.CHUNKS, by text also ``store_id``) have the id of the table's row where they are paired by
-    text, their own where there is none; ``rejected`` is what is left of the rejected rows.
+    text, their own where there is none; ``rejected`` is what is left of the rejected rows, by the same rule.
     """
 
     paired: Paired
@@ -53,23 +53,29 @@ class Pairing:
 
 
 def pair_with_store(snapshot: TableSnapshot, chunks: pa.Table, rejected: pa.Table) -> Pairing:
-    """Pair by id where any id of the store stands in the table; by text where none does but most texts do.
+    """Pair by id where any id of the store, rejected or not, stands in the table; by text where only most texts do.
 
     Many writers give every row a new id at each ingest, or none. Texts are equal byte for byte, or but for white space
     and Unicode form; the k-th row of a text is the k-th of it on the other side, those of one source, date and document
-    first. Rows that the store rejected for a repeated id count by text like all others. Where neither ids nor texts
-    are shared, the two sides are paired by nothing: they cannot be compared. Growth: O(n log n) in the rows.
+    first. Rows that the store rejected for a repeated id count by text like all others; those rejected for another
+    reason, and by id those without one, only get the id of their table row, so that it is not taken for an orphan.
+    Where neither ids nor texts are shared, the two sides are paired by nothing: they cannot be compared. Growth:
+    O(n log n) in the rows.
     """
     ids, has_ids = snapshot.chunk_ids, "chunk_id" not in snapshot.absent
-    if has_ids and (
-        not len(ids) or not len(chunks) or pc.any(pc.is_in(ids, value_set=_one(chunks["chunk_id"]))).as_py()
-    ):
-        return Pairing(Paired(), chunks, rejected)
+    known = pa.concat_arrays([_one(chunks["chunk_id"]), _one(rejected["chunk_id"])])
     stand_in = placeholder_rows(snapshot.rows, snapshot.vector_state, snapshot.zeros_meant)
     real = ~stand_in & ~blank_texts(snapshot.rows).to_numpy(zero_copy_only=False)
+    if has_ids and _share_an_id(ids, known):
+        free = pc.and_(pa.array(real), pc.invert(pc.is_in(ids, value_set=known)))
+        return Pairing(Paired(), chunks, _nameless_by_text(rejected, snapshot.rows, free, snapshot.absent))
     rows = snapshot.rows.filter(pa.array(real))
-    revived = _revived(rejected)
-    candidates = pa.concat_tables([chunks.select(CHUNKS.names), revived.select(CHUNKS.names)])
+    numbered = rejected.append_column("ordinal", _ordinals(rejected))
+    usable = pc.and_(pc.is_in(rejected["reason"], value_set=_REPEATED_IDS), pc.is_valid(rejected["batch"]))
+    revived, others = _with_text(numbered.filter(usable)), _with_text(numbered.filter(pc.invert(usable)))
+    candidates = pa.concat_tables(
+        [chunks.select(CHUNKS.names), *(part.select(CHUNKS.names) for part in (revived, others))]
+    )
     folded_rows, folded_store = _folded(rows["text"]), _folded(candidates["text"])
     sides = pc.unique(folded_rows), pc.unique(folded_store)
     smaller, larger = sorted(sides, key=len)
@@ -77,16 +83,16 @@ def pair_with_store(snapshot: TableSnapshot, chunks: pa.Table, rejected: pa.Tabl
     if len(smaller) and shared < LEAST_SHARED * len(smaller):
         return Pairing(Paired("nothing", shared, len(smaller)), chunks, rejected)
     place = _places(candidates, rows, folded_store, folded_rows, snapshot.absent)
-    kept = np.ones(len(candidates), dtype=bool)
-    kept[len(chunks) :] = place[len(chunks) :] >= 0
+    of_revived, of_others = np.split(place[len(chunks) :], [len(revived)])
+    kept = np.concatenate([np.ones(len(chunks), dtype=bool), of_revived >= 0, np.zeros(len(others), dtype=bool)])
     own = _one(candidates["chunk_id"])
     paired = _one(rows["chunk_id"]).take(pa.array(place, mask=place < 0))
     column = candidates.schema.get_field_index("chunk_id")
     found = candidates.set_column(column, CHUNKS.field("chunk_id"), pc.coalesce(paired, own))
     found = found.append_column(STORE_ID, own).filter(pa.array(kept))
     taken = np.zeros(len(rejected), dtype=bool)
-    taken[_one(revived["ordinal"]).to_numpy()[kept[len(chunks) :]]] = True
-    left = rejected.filter(pa.array(~taken))
+    taken[_one(revived["ordinal"]).to_numpy()[of_revived >= 0]] = True
+    left = _with_table_ids(rejected, others, of_others, rows).filter(pa.array(~taken))
     return Pairing(Paired("text", shared, len(smaller)), found.sort_by("chunk_id"), left)
 
 
@@ -95,26 +101,48 @@ def _share_an_id(table: pa.Array, store: pa.Array) -> bool:
     return not len(table) or not len(store) or bool(pc.any(pc.is_in(table, value_set=store)).as_py())
 
 
-def _revived(rejected: pa.Table) -> pa.Table:
-    """Rows rejected for their id alone, as chunks with their ``ordinal`` among the rejected."""
-    reasons = pa.array(_REPEATED_IDS)
-    usable = pc.and_(pc.is_in(rejected["reason"], value_set=reasons), pc.is_valid(rejected["batch"]))
-    usable = _one(pc.and_(usable, pc.is_valid(rejected["text"])))
-    ordinals = np.flatnonzero(usable.to_numpy(zero_copy_only=False))
-    rows = rejected.take(pa.array(ordinals, pa.int64()))
+def _nameless_by_text(rejected: pa.Table, rows: pa.Table, free: pa.Array, absent: tuple[str, ...]) -> pa.Table:
+    """The rejected rows, those without an id under that of the ``free`` (rows,) table row with their text, if any."""
+    numbered = rejected.append_column("ordinal", _ordinals(rejected))
+    nameless = _with_text(numbered.filter(pc.equal(rejected["reason"], "missing_id")))
+    if not len(nameless):
+        return rejected
+    rows = rows.filter(free)
+    place = _places(nameless, rows, _folded(nameless["text"]), _folded(rows["text"]), absent)
+    return _with_table_ids(rejected, nameless, place, rows)
+
+
+def _with_text(rejected: pa.Table) -> pa.Table:
+    """Rejected rows that have a text, as chunks with their ``ordinal``."""
+    rows = rejected.filter(rejected["text"].is_valid())
     texts = _one(rows["text"])
-    days = [parse_batch_key(batch)[0] for batch in rows["batch"].to_pylist()]
+    batches = _one(rows["batch"]).dictionary_encode()
+    days = pa.array([parse_batch_key(batch)[0] for batch in batches.dictionary.to_pylist()], pa.date32())
     known = {
-        "chunk_id": rows["chunk_id"],
+        "chunk_id": rows["chunk_id"].fill_null(""),
         "source": rows["source"],
-        "ingestion_date": pa.array(days, pa.date32()),
-        "batch": rows["batch"],
+        "ingestion_date": days.take(batches.indices),
+        "batch": rows["batch"].fill_null(""),
         "text": texts,
         "text_sha256": sha256_hex(texts),
         "n_words": count_words(texts),
     }
     columns = [known.get(field.name, pa.nulls(len(rows), field.type)) for field in CHUNKS]
-    return pa.table(columns, schema=CHUNKS).append_column("ordinal", pa.array(ordinals, pa.int64()))
+    return pa.table(columns, schema=CHUNKS).append_column("ordinal", rows["ordinal"])
+
+
+def _with_table_ids(rejected: pa.Table, some: pa.Table, place: np.ndarray, rows: pa.Table) -> pa.Table:
+    """The rejected rows, ``some`` of them (see ``_with_text``) under the id of the table's row at ``place``, if any."""
+    found = np.full(len(rejected), -1, dtype=np.int64)
+    found[_one(some["ordinal"]).to_numpy()] = place
+    paired = _one(rows["chunk_id"]).take(pa.array(found, mask=found < 0))
+    column = rejected.schema.get_field_index("chunk_id")
+    ids = pc.coalesce(paired, _one(rejected["chunk_id"]))
+    return rejected.set_column(column, rejected.schema.field("chunk_id"), ids)
+
+
+def _ordinals(rows: pa.Table) -> pa.Array:
+    return pa.array(np.arange(len(rows)), pa.int64())
 
 
 def _places(

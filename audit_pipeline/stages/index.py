@@ -166,7 +166,7 @@ def corpus_integrity(workspace: Workspace) -> StageResult:
     result = check_corpus(
         snapshot,
         population if workspace.has_store else None,
-        rejected.filter(rejected["batch"].is_valid()) if rejected is not None else None,
+        rejected,
         encoder.max_tokens if encoder else None,
         settings,
         lengths=None if workspace.has_store else population.select(["chunk_id", "batch", "n_tokens"]),
@@ -176,7 +176,9 @@ def corpus_integrity(workspace: Workspace) -> StageResult:
     if not workspace.has_store:
         result.findings += findings_without_store(snapshot, settings.index, workspace.index_uri)
     if rejected is not None:
-        result.findings += rejection_findings(rejected, population, managed=settings.index.managed)
+        result.findings += rejection_findings(
+            rejected, population, managed=settings.index.managed, in_table=snapshot.chunk_ids
+        )
     return result
 
 

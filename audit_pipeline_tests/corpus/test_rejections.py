@@ -47,6 +47,17 @@ def test_rows_before_the_start_date_are_left_out_on_purpose() -> None:
     assert "1 of 10 rows" in finding.message
 
 
+def test_rows_left_out_that_stand_in_the_table_all_the_same_are_counted() -> None:
+    rows = rejected(*[("a", "before_start_date", "before")] * 3, ("a", "bad_date", "no date"))
+    rows = rows.set_column(2, "chunk_id", pa.array(["early", "earlier", None, "undated"]))
+    for in_table, told in ((["early", "earlier", "other", "undated"], [1, 2]), (["other"], [None, None])):
+        findings = rejection_findings(rows, usable(9, "a"), managed=False, in_table=pa.array(in_table))
+        assert [finding.evidence["reason"] for finding in findings] == ["bad_date", "before_start_date"]
+        assert [finding.evidence.get("in_table") for finding in findings] == told
+        assert ["stand in the table" in finding.message for finding in findings] == [n is not None for n in told]
+        assert all(finding.severity == "info" for finding in findings)
+
+
 def test_a_reason_met_in_every_source_is_told_once_and_in_some_of_them_by_source() -> None:
     both = rejected(("a", "bad_date", "x"), ("b", "bad_date", "x"))
     assert [finding.scope for finding in rejection_findings(both, usable(8, "a", "b"), managed=True)] == [{}]

@@ -171,3 +171,48 @@ def test_a_table_without_rows_has_lost_them_all(tmp_path: Path) -> None:
         write(folder / "db", empty)
         _, findings = paired(folder, chunks([f"s{i}" for i in range(8)], texts=TEXTS))
         assert rows_of(findings) == {"missing_rows": 8}
+
+
+def left_out(chunk_id: str | None, text: str | None, reason: str, batch: str | None = None) -> dict[str, Any]:
+    """A row that the store rejected, by default of no batch."""
+    return {**rejected_row("any", text or "", reason), "chunk_id": chunk_id, "text": text, "batch": batch}
+
+
+def test_rows_that_the_store_has_and_left_out_are_no_orphans(tmp_path: Path) -> None:
+    rows = [
+        left_out("s5", TEXTS[5], "before_start_date"),
+        left_out("s6", None, "invalid_utf8", chunks(["s6"])["batch"][0].as_py()),
+        left_out(None, TEXTS[7], "missing_id"),
+    ]
+    store, names = chunks([f"s{i}" for i in range(5)], texts=TEXTS[:5]), [f"s{i}" for i in range(7)]
+    for gone, orphans in (([], {}), (["Of a page that is gone."], {"orphan_rows": 1})):
+        folder = tmp_path / str(len(gone))
+        write(folder / "db", stored([*TEXTS, *gone], [*names, "made-up", *["gone" for _ in gone]]))
+        pairing, findings = paired(folder, store, pa.Table.from_pylist(rows, schema=schemas.REJECTED_CHUNKS))
+        assert pairing.paired.by == "chunk_id"
+        assert pairing.rejected["chunk_id"].to_pylist() == ["s5", "s6", "made-up"]
+        assert rows_of(findings) == orphans
+
+
+def test_a_table_of_rows_that_the_store_left_out_alone_is_paired_by_their_ids(tmp_path: Path) -> None:
+    rejected = pa.Table.from_pylist(
+        [left_out(f"s{i}", TEXTS[i], "before_start_date") for i in range(4)], schema=schemas.REJECTED_CHUNKS
+    )
+    write(tmp_path / "db", stored(TEXTS[:4], [f"s{i}" for i in range(4)]))
+    pairing, findings = paired(tmp_path, chunks(["s4", "s5"], texts=TEXTS[4:6]), rejected)
+    assert pairing.paired.by == "chunk_id"
+    assert rows_of(findings) == {"missing_rows": 2}
+
+
+def test_by_text_as_well_a_row_left_out_is_no_orphan(tmp_path: Path) -> None:
+    rows = [left_out("s6", TEXTS[6], "bad_date"), left_out("s7", TEXTS[7], "date_out_of_range")]
+    rejected = pa.Table.from_pylist(rows, schema=schemas.REJECTED_CHUNKS)
+    store = chunks([f"s{i}" for i in range(6)], texts=TEXTS[:6])
+    for gone, orphans in (([], {}), (["Of a page that is gone."], {"orphan_rows": 1})):
+        folder = tmp_path / str(len(gone))
+        write(folder / "db", stored([*TEXTS, *gone], [f"uuid-{i}" for i in range(8 + len(gone))]))
+        pairing, findings = paired(folder, store, rejected)
+        assert pairing.paired.by == "text"
+        assert pairing.chunks.num_rows == 6
+        assert pairing.rejected["chunk_id"].to_pylist() == ["uuid-6", "uuid-7"]
+        assert rows_of(findings) == orphans

@@ -26,7 +26,10 @@ from audit_pipeline.encoder.vector_store import VectorStore
 
 @dataclass(frozen=True)
 class JudgedRows:
-    """By chunk_id: ``states`` (state, and the arm found or the shift), ``fresh`` the store's text encoded now."""
+    """By chunk_id: ``states`` and ``fresh``, the store's text encoded now.
+
+    A state comes with the arm found, the shift, or the part of its text that a row faithful to the writer's cut holds.
+    """
 
     states: dict[str, tuple[str, str | None]]
     fresh: dict[str, np.ndarray]
@@ -86,6 +89,6 @@ def judge_rows(
         state = states.state[place]
         if state == CUT and cut is not None:
             # What the whole corpus is written like is no fault of a row.
-            state, detail = (FAITHFUL, None) if cut["adopted"] else (VECTOR_DRIFT, f"only {known} are encoded")
+            state, detail = (FAITHFUL, str(known)) if cut["adopted"] else (VECTOR_DRIFT, f"only {known} are encoded")
         found[chunk_id] = (state, detail)
     return JudgedRows(found, dict(zip(ids, states.fresh, strict=True)))

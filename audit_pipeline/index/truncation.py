@@ -13,7 +13,7 @@ from audit_pipeline.findings import MAX_EXAMPLES, Finding
 from audit_pipeline.scopes import Cell, cells_in, describe, merge_cells
 
 MIN_CELL_ROWS = 20
-"""Cells with fewer rows are too small for a share that means anything."""
+"""Cells with fewer rows are too small for a share that means anything; where all are, the corpus is counted as one."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,8 @@ class ReadLimit:
 
 def truncation_findings(lengths: pa.Table, limit: ReadLimit, most: float) -> list[Finding]:
     """``truncation``: cells of at least 20 rows of which more than the share ``most`` is longer than what is read.
+
+    Where no cell has so many, as with small batches every day, all rows together are judged as one cell.
 
     ``lengths`` has chunk_id, source, batch, n_tokens and n_words of the chunks. Rows whose length is not known in the
     limit's unit are not counted; where none is, the check is not measured.
@@ -44,6 +46,8 @@ def truncation_findings(lengths: pa.Table, limit: ReadLimit, most: float) -> lis
         cells[row["batch"]] = (row["source_min"], parse_batch_key(row["batch"])[0])
         if row["over_count"] >= MIN_CELL_ROWS and row["over_sum"] > most * row["over_count"]:
             cut.add(row["batch"])
+    if pc.max(per_batch["over_count"]).as_py() < MIN_CELL_ROWS <= counted.num_rows:
+        cut = set(cells) if pc.sum(counted["over"]).as_py() > most * counted.num_rows else set()
     findings = []
     for scope in merge_cells({cells[batch] for batch in cut}, set(cells.values())):
         inside = cells_in(scope, cells.values())

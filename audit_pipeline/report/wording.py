@@ -32,7 +32,7 @@ CAUSES: dict[str, str] = {
     "misaligned": "its row holds the vector of another row's text",
     "role_mismatch": "its vector was encoded with another prompt or template",
     "vector_drift": "its vector is no known encoding of its text",
-    "truncated": "equal to the rows ahead within what the encoder reads",
+    "truncated": "only a part of its text is encoded: rows ahead are equal within it, or the whole would be found",
     "overlap": "the held-out sentence also stands in another chunk",
     "twin": "a near-identical chunk is ahead of it",
     "encoder": "the model itself puts another document closer",

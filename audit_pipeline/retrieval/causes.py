@@ -158,8 +158,18 @@ def vector_drift(miss: Miss, evidence: Evidence) -> Outcome:
 
 
 def truncated(miss: Miss, evidence: Evidence) -> Outcome:
-    """Answer and rows ahead are longer than what is read of them, and equal within it."""
-    return equal_as_read(miss, evidence)
+    """Answer and rows ahead are longer than what is read of them, and equal within it.
+
+    Or the row holds what the writer's own cut leaves of its text, and the whole text encoded in its place would hit.
+    Near-copies are left to ``twin``: they would be level again, were they written whole as well.
+    """
+    equal = equal_as_read(miss, evidence)
+    if equal is not None:
+        return equal
+    state, part = evidence.fidelity.states.get(miss.chunk_id, ("", None))
+    if state != "faithful" or part is None or not evidence.would_hit(miss) or twin_rows(miss, evidence) is not None:
+        return None
+    return {"encoded": part, "would_hit": True}
 
 
 def overlap(miss: Miss, evidence: Evidence) -> Outcome:

@@ -41,6 +41,7 @@ def run_held_out(
     fidelity: FidelityCheck | None = None,
     suspected: np.ndarray | None = None,
     read_part: ReadPart | None = None,
+    uncut: FidelityCheck | None = None,
 ) -> StageResult:
     """Scores each held-out sentence against the whole index, the sampled chunks' rows replaced by their bodies.
 
@@ -51,7 +52,8 @@ def run_held_out(
     (query role) and ``body_vectors`` (passage role) are (e, d), aligned with its eligible rows in its order. A chunk
     that the table lacks has no body to put in its place and is ineligible (missing_row). Probes whose sentence also
     stands in a row among the best k are counted apart and kept out of the figures. A tie counts as a hit: the figure is
-    a ceiling. ``fidelity``, ``suspected`` and ``read_part`` as in self-retrieval, for rows ahead. Returns the tables
+    a ceiling. ``fidelity``, ``suspected`` and ``read_part`` as in self-retrieval, for rows ahead; ``uncut`` gives the
+    whole encodings of missed bodies that are cut as the writer of the vectors cuts. Returns the tables
     held_out_retrieval, retrieved, qrels and the section held_out of audit.json without its strata, with ``causes`` and
     ``misses`` beside it. Raises ValueError where the lengths do not agree.
     """
@@ -81,6 +83,9 @@ def run_held_out(
     ahead = None if suspected is None else suspected & ~np.isin(np.arange(len(suspected)), rows)
     to_judge = suspects_ahead(ranking, missed, ahead, identities)
     judged = fidelity(to_judge) if fidelity is not None and to_judge else Fidelity()
+    if uncut is not None and len(missed):
+        own = uncut([ids[position] for position in missed])
+        judged = Fidelity({**judged.states, **own.states}, {**judged.fresh, **own.fresh})
     diagnosis = diagnose(
         Probes(
             run=RUN,

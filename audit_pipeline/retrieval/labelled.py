@@ -57,6 +57,7 @@ def run_labelled(
     fidelity: FidelityCheck | None = None,
     suspected: np.ndarray | None = None,
     read_part: ReadPart | None = None,
+    judge_answers: bool = False,
 ) -> StageResult:
     """Searches each labelled query as the application does, and scores it exactly.
 
@@ -64,9 +65,10 @@ def run_labelled(
     judgement. ``population`` gives source, ingestion_date, batch and length_band of the answers by chunk_id (default:
     the table's own). Success@10 is whether any relevant chunk is among ten, recall@10 (TREC) the share of the relevant
     chunks that are; exact figures count ties in favour. As-returned figures are null where the application asks for
-    fewer than ten rows. ``fidelity``, ``suspected`` and ``read_part`` as in self-retrieval, for suspected answers and
-    the rows ahead. Returns the tables labelled_retrieval, retrieved, qrels and the section labelled of audit.json, with
-    ``causes`` and ``misses`` beside it. Raises ValueError where a query has no relevant judgement.
+    fewer than ten rows. ``fidelity``, ``suspected`` and ``read_part`` as in self-retrieval, for suspected answers
+    (for every missed one with ``judge_answers``) and the rows ahead. Returns the tables labelled_retrieval, retrieved,
+    qrels and the section labelled of audit.json, with ``causes`` and ``misses`` beside it. Raises ValueError where a
+    query has no relevant judgement.
     """
     queries = labels.queries
     if len(query_vectors) != queries.num_rows:
@@ -87,8 +89,11 @@ def run_labelled(
     missed = ~(figures["success_10"] if limit >= K else figures["exact_success_10"])
     query_ids = queries["query_id"].to_pylist()
     to_judge = suspects_ahead(ranking, np.flatnonzero(missed), suspected, identities)
-    if suspected is not None:
-        answers = {answer_ids[query] for query in np.flatnonzero(missed & suspected[np.maximum(answer_rows, 0)])}
+    if suspected is not None or judge_answers:
+        at_fault = missed & (answer_rows >= 0)
+        if not judge_answers and suspected is not None:
+            at_fault &= suspected[np.maximum(answer_rows, 0)]
+        answers = {answer_ids[query] for query in np.flatnonzero(at_fault)}
         to_judge = sorted(answers.union(to_judge))
     judged = fidelity(to_judge) if fidelity is not None and to_judge else Fidelity()
     diagnosis = diagnose(

@@ -49,7 +49,8 @@ class Miss:
 class Fidelity:
     """What the vector checks found, where they ran.
 
-    ``states``: chunk_id -> (state, arm) with the states faithful, role_mismatch, misaligned, vector_drift;
+    ``states``: chunk_id -> (state, detail) with the states faithful, role_mismatch, misaligned, vector_drift; the
+    detail of a faithful row is the part of its text that is encoded ("the first 64 tokens"), None for all of it;
     ``fresh``: chunk_id -> the store's text encoded now in the configured arm.
     """
 

@@ -17,11 +17,11 @@ from audit_pipeline.retrieval.labelled import label_findings, relevant_chunks, r
 from audit_pipeline.retrieval.self_retrieval import run_self_retrieval
 from audit_pipeline.retrieval.vector_findings import vector_findings
 from audit_pipeline.retrieval.verdict import run_verdict
-from audit_pipeline.stages.held_out import body_vectors, held_out_plan
+from audit_pipeline.stages.held_out import body_vectors, held_out_plan, uncut_bodies
 from audit_pipeline.stages.index import can_probe, pinned_snapshot
 from audit_pipeline.stages.probes import planned_labels
 from audit_pipeline.stages.texts import chunks_of, embedded
-from audit_pipeline.stages.vectors import fidelity_of, read_part_of, suspected_rows
+from audit_pipeline.stages.vectors import adopted_cut, fidelity_of, read_part_of, suspected_rows
 from audit_pipeline.stages.workspace import Workspace, corpus_stage
 
 if TYPE_CHECKING:
@@ -76,6 +76,7 @@ def held_out_retrieval(workspace: Workspace) -> StageResult:
         fidelity=lambda chunk_ids: fidelity_of(workspace, snapshot, chunk_ids),
         suspected=suspected_rows(workspace, snapshot),
         read_part=read_part_of(workspace, snapshot),
+        uncut=uncut_bodies(workspace, eligible, dimension),
     )
 
 
@@ -100,6 +101,7 @@ def labelled_retrieval(workspace: Workspace) -> StageResult:
         fidelity=lambda chunk_ids: fidelity_of(workspace, snapshot, chunk_ids),
         suspected=suspected_rows(workspace, snapshot),
         read_part=read_part_of(workspace, snapshot),
+        judge_answers=adopted_cut(workspace) is not None,
     )
 
 

@@ -113,11 +113,16 @@ def read_part_of(workspace: Workspace, snapshot: TableSnapshot) -> ReadPart | No
     return read
 
 
+def adopted_cut(workspace: Workspace) -> Cut | None:
+    """The cut that the writer of the vectors was found to make in nearly all batches; None where there is none."""
+    found = workspace.summary("role_fingerprint")["cut"]
+    return Cut(**found["cut"]) if found is not None and found["adopted"] else None
+
+
 def _shortest_cut(workspace: Workspace, encoder: Encoder) -> Cut | None:
-    summary = workspace.summary("role_fingerprint")
-    reach, found = summary["reach"], summary["cut"]
+    reach, adopted = workspace.summary("role_fingerprint")["reach"], adopted_cut(workspace)
     cuts = [Cut(**reach["cut"])] if reach is not None and reach["cut"] is not None else []
-    cuts += [Cut(**found["cut"])] if found is not None and found["adopted"] else []
+    cuts += [adopted] if adopted is not None else []
     if not cuts and encoder.max_tokens is not None and not encoder.counts_are_estimates:
         cuts = [Cut("head", encoder.max_tokens, 0, 0)]
     return min(cuts, key=lambda cut: cut.tokens or cut.words) if cuts else None

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from audit_pipeline.encoder.models import SentenceTransformerEncoder
+from audit_pipeline.report.loading import load
 from audit_pipeline_tests.cases.planted_table import (
     CELLS,
     PER_CELL,
@@ -78,8 +80,37 @@ def test_a_cut_of_the_whole_corpus_is_named_and_no_drift(planted: Planted, kept:
     assert errors(found) == []
     assert {row["role"] for row in found["roles"]} == {"passage"}
     assert not {"vector_drift", "role_mismatch"} & set(found["causes"]["self"])
-    # Batches of eight rows are too small for a share of truncated texts.
-    assert findings(found, "truncation") == []
+    # No batch of eight rows has a share of its own; the corpus has.
+    assert findings(found, "truncation") == [("truncation", "warning", {})]
+
+
+@pytest.mark.parametrize("kept", ["head", "tail"])
+def test_held_out_bodies_are_cut_as_the_writer_cut_the_rows(planted: Planted, kept: str) -> None:
+    """Against plain arithmetic over bodies that a cutting encoder encodes itself."""
+    vectors = planted.vectors(kept, 96)
+    found = planted.audit(vectors, whole=True)
+    probes = load(planted.folder / "state", "planted").table("held_out_retrieval", text=False)
+    (kept_plan,) = planted.folder.rglob("held_out_plan.parquet")
+    plan = pq.read_table(kept_plan).to_pandas()
+    plan = plan[plan["eligible"]]
+    rows = plan["chunk_id"].str[1:].astype(int).to_numpy()
+    queries = planted.encoder.encode(plan["held"].tolist(), prompt="query: ")
+
+    def ranks(bodies: np.ndarray) -> dict[str, int]:
+        replaced = np.array(vectors, np.float64)
+        replaced[rows] = bodies
+        scores = queries.astype(np.float64) @ (replaced / np.linalg.norm(replaced, axis=1, keepdims=True)).T
+        own = scores[np.arange(len(rows)), rows]
+        return dict(zip(plan["chunk_id"], 1 + (scores > own[:, None] + 1e-6).sum(axis=1), strict=True))
+
+    as_written = ranks(CuttingEncoder(planted.encoder, kept, 96)(plan["body"].tolist(), PROMPT))
+    eligible = probes[probes["eligible"]]
+    assert dict(zip(eligible["chunk_id"], eligible["rank_min"], strict=True)) == as_written
+    assert as_written != ranks(planted.encoder.encode(plan["body"].tolist(), prompt=PROMPT))
+    assert found["causes"]["held_out"]["truncated"] > 0
+    evidence = [m["evidence"] for m in found["misses"] if (m["run"], m["cause"]) == ("held_out", "truncated")]
+    which = f"the {'first' if kept == 'head' else 'last'} 96 tokens"
+    assert {"encoded": which, "would_hit": True} in evidence
 
 
 def test_a_cut_of_one_batch_is_its_drift_with_the_cut_in_the_message(planted: Planted) -> None:

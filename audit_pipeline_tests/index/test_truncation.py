@@ -40,6 +40,13 @@ def test_cells_of_twenty_rows_with_more_than_a_quarter_cut_are_told() -> None:
     assert told(lengths((6, 5, 0, 0), per_cell=19)) == []
 
 
+def test_where_every_cell_is_small_the_corpus_is_counted_as_one() -> None:
+    assert told(lengths((19, 0, 0, 0), per_cell=19)) == []  # 19 of 76 are a quarter, not more
+    (finding,) = told(lengths((19, 1, 0, 0), per_cell=19))
+    assert (finding.scope, finding.share, finding.n_compared) == ({}, 20 / 76, 76)
+    assert told(lengths((4, 4, 4, 4), per_cell=4)) == []  # 16 rows are too few, all together
+
+
 def test_cut_cells_are_merged_to_their_source() -> None:
     (finding,) = told(lengths((10, 10, 0, 0)))
     assert (finding.scope, finding.share, finding.n_compared) == ({"source": "a"}, 0.5, 40)

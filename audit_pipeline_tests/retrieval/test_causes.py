@@ -221,6 +221,26 @@ def test_a_faithful_row_has_no_fidelity_cause():
     assert one(causes_of(made, queries, fidelity=fidelity))[1] == "encoder"
 
 
+def test_a_row_that_holds_the_writers_cut_of_its_text_is_truncated_where_the_whole_would_hit():
+    made, queries = drifted()
+    states = {"b": ("faithful", "the first 64 tokens")}
+    fidelity = Fidelity(states, fresh={"b": queries[1]})
+    found = causes_of(made, queries, fidelity=fidelity)
+    assert one(found) == ("b", "truncated", {"encoded": "the first 64 tokens", "would_hit": True})
+    no_better = Fidelity(states, fresh={"b": on_circle(100)[0]})
+    assert one(causes_of(made, queries, fidelity=no_better))[1] == "encoder"
+
+
+def test_a_cut_row_behind_its_twin_is_a_twins():
+    table = rows(["error 12 of the pump", "error 13 of the pump", *TEXTS[2:]])
+    made, queries = drifted()
+    made.rows = table
+    fidelity = Fidelity({"b": ("faithful", "the first 64 tokens")}, fresh={"b": queries[1]})
+    vectors = on_circle(35, 30, 90, 200)  # a is nearer to the query of b, at 40, than b's cut row
+    found = causes_of(snapshot(table, vectors), on_circle(35, 40, 90, 200), store=table, fidelity=fidelity)
+    assert one(found)[1] == "twin"
+
+
 def copied_bare() -> tuple[TableSnapshot, np.ndarray, pa.Table]:
     """b's text stands again in d, whose vector is closer to the query than b's own, right one."""
     table = rows([*TEXTS[:3], TEXTS[1]])

@@ -9,6 +9,7 @@ from audit_pipeline import schemas
 from audit_pipeline.corpus.sentences import HELD_OUT
 from audit_pipeline.results import StageResult
 from audit_pipeline.retrieval.held_out import run_held_out
+from audit_pipeline.retrieval.miss import Fidelity
 from audit_pipeline_tests.retrieval.worlds import axes, chunk_table, column, on_circle, plan, settings, snapshot
 
 IDS = ["a", "b", "c"]
@@ -58,6 +59,26 @@ def test_a_sentence_is_scored_against_bodies_in_the_place_of_their_rows():
     assert result.summary["heldout@1"] == pytest.approx({"value": 2 / 3, "low": 2 / 3, "high": 2 / 3, "n": 3})
     assert result.summary["heldout@10"]["value"] == 1.0
     assert (result.summary["n"], result.summary["eligible"], result.summary["haystack"]) == (3, 3, 3)
+
+
+def test_a_missed_body_that_the_writers_cut_shortened_is_truncated_where_all_of_it_would_hit():
+    def run_with(whole: np.ndarray) -> tuple[str | None, list[list[str]]]:
+        asked: list[list[str]] = []
+
+        def uncut(chunk_ids: list[str]) -> Fidelity:
+            asked.append(chunk_ids)
+            return Fidelity({"b": ("faithful", "the first 64 tokens")}, {"b": whole})
+
+        ids = ["b", *(f"c{i:02}" for i in range(12))]
+        words = [f"{chr(97 + i) * 5} stands alone {i}" for i in range(13)]
+        made = snapshot(chunk_table(ids, words), on_circle(90, *range(12)))
+        held = held_table([("b", "Sentence of b alone.", "Body of b.")])
+        probes = plan(chunk_table(["b"], words[:1]))
+        result = run_held_out(made, probes, held, on_circle(0), on_circle(45), settings(), uncut=uncut)
+        return column(result.tables["held_out_retrieval"], "cause")["b"], asked
+
+    assert run_with(on_circle(0.5)[0]) == ("truncated", [["b"]])
+    assert run_with(on_circle(44)[0])[0] == "encoder"
 
 
 def test_only_sampled_rows_are_replaced_and_the_rest_of_the_index_competes():

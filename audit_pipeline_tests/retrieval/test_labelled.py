@@ -7,6 +7,7 @@ import pytest
 
 from audit_pipeline import schemas
 from audit_pipeline.retrieval.labelled import run_labelled
+from audit_pipeline.retrieval.miss import Fidelity
 from audit_pipeline_tests.retrieval.worlds import axes, chunk_table, column, on_circle, settings, snapshot
 
 
@@ -178,3 +179,12 @@ def test_ties_do_not_take_more_than_ten_places():
 def test_a_query_without_relevant_judgement_is_refused():
     with pytest.raises(ValueError, match="'q1' has no relevant judgement"):
         run(labels({"q1": "one"}, [("q1", "c00", 0)]), on_circle(0))
+
+
+def test_with_judge_answers_a_missed_answer_that_the_writers_cut_shortened_is_truncated():
+    # c13 lies at 39 degrees, behind ten others of a query at 0; its whole text would lie at 1.
+    made = labels({"q": "one"}, [("q", "c13", 1)])
+    judged = Fidelity({"c13": ("faithful", "the first 64 tokens")}, {"c13": on_circle(1)[0]})
+    for judge_answers, cause in ((True, "truncated"), (False, "encoder")):
+        result = run(made, on_circle(0), fidelity=lambda ids: judged, judge_answers=judge_answers)
+        assert column(result.tables["labelled_retrieval"], "cause", "query_id") == {"q": cause}

@@ -249,13 +249,14 @@ def _role_mismatches(context: _Context, calibration: Calibration, settings: Inde
 
         def make(scope: dict[str, Any], rows: np.ndarray, n: int, found: Explanation = explanation) -> Finding:
             as_found = describe_arm(found.prompt)
-            template = f" of the text {found.template!r}" if found.template else ""
+            template = f" of {found.template!r}" if found.template else " of the text"
+            configured_template = f" of {settings.index.embed_text!r}" if settings.index.embed_text else " of the text"
             return Finding(
                 code="role_mismatch",
                 severity="error",
                 message=(
-                    f"{len(rows)} of {n} rows compared hold the encoding {as_found}{template}, where the settings say "
-                    f"{describe_arm(configured)} of {settings.index.embed_text or '{text}'!r} (found: {found.name})."
+                    f"{len(rows)} of {n} rows compared hold the encoding{template} {as_found}; the settings say"
+                    f"{configured_template} {describe_arm(configured)} (found: {found.name})."
                 ),
                 remedy=(
                     "Re-encode these rows as the settings say; or, where the application writes and searches this way "

@@ -22,8 +22,12 @@ Derived = dict[str, tuple[str, Callable[[pa.Table], pa.Array]]]
 
 
 def title_columns(schema: pa.Schema, taken: Sequence[str]) -> list[str]:
-    """Columns of strings whose name is that of a title and that are no chunk field already."""
-    return [name for name in _TITLES if name in schema.names and name not in taken and is_text(schema.field(name).type)]
+    """Columns of strings, or such fields of a metadata struct, named like a title and no chunk field already."""
+    structs = [name for name in _METADATA if name in schema.names and pa.types.is_struct(schema.field(name).type)]
+    inside = {f"{name}.{field.name}": field.type for name in structs for field in schema.field(name).type}
+    kinds = {name: schema.field(name).type for name in schema.names} | inside
+    named = [*_TITLES, *(f"{name}.{title}" for name in structs for title in _TITLES)]
+    return [name for name in named if name in kinds and name not in taken and is_text(kinds[name])]
 
 
 def derived_fields(schema: pa.Schema, layout: Layout) -> Derived:

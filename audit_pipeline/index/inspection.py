@@ -106,6 +106,15 @@ def inspect_table(uri: str, table: str | None, work_dir: Path) -> Inspection:
     return Inspection(uri, name, snapshot, layout, reason, guesses, metric, metric_reason, facts, registered)
 
 
+def _embedded(role: RoleGuess | None) -> str:
+    """What is known of the embedded text where no template was found."""
+    if role is None:
+        return "the text itself, unless the audit's fingerprint finds another template"
+    if role.known:
+        return f"the text itself, {role.reason}"
+    return "not the text alone, or another model; write here what was embedded, such as '{meta.title}\\n{text}'"
+
+
 def render(inspection: Inspection, model: str | None, role: RoleGuess | None) -> str:
     """The settings as YAML that runs unedited, the facts before it and a comment on each guess."""
     known = role is not None and role.known
@@ -127,10 +136,7 @@ def render(inspection: Inspection, model: str | None, role: RoleGuess | None) ->
         why = role.reason if role is not None and known else f"what {inspection.layout.name} embeds"
         lines.append(f"    embed_text: {_scalar(embed_text)}  # {why}")
     else:
-        measured = (
-            role.reason if role is not None and known else "unless the audit's fingerprint finds another template"
-        )
-        lines.append(f"    # embed_text: the text itself, {measured}")
+        lines.append(f"    # embed_text: {_embedded(role)}")
     lines.append(f"    metric: {index['metric']}  # {inspection.metric_reason}")
     if inspection.table != ALL_TABLES:
         lines.append(
@@ -243,7 +249,11 @@ def _facts(
     words = rows["n_words"].to_numpy()
     distinct = pc.count_distinct(rows["text_sha256"]).as_py()
     days = pc.min_max(rows["ingestion_date"])
-    dated = f"{days['min'].as_py()} to {days['max'].as_py()}" if days["min"].as_py() else "none: all rows are one batch"
+    dated = (
+        f"{days['min'].as_py()} to {days['max'].as_py()}"
+        if days["min"].as_py()
+        else "none taken: all rows are one batch"
+    )
     facts = [
         f"{info.rows:,} rows in {tables}{also}",
         f"columns: {', '.join(f'{column.name} ({_short(column.type)})' for column in schema)}",

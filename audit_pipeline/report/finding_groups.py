@@ -12,6 +12,9 @@ from audit_pipeline.report.wording import CODES, scope_words, share_words
 # They speak of what the audit was given rather than of the index, so they never come before what they are to judge.
 _OF_LABELS = frozenset(("labels_invalid", "labels_few", "no_usable_threshold", "candidates_missed"))
 
+# Notes that say how to read the figures come before those that count rows.
+_NOTES = ("embedded_text_unknown", "embedded_text_found", "undecided")
+
 
 @dataclass(frozen=True)
 class FindingGroup:
@@ -61,6 +64,7 @@ def group_findings(findings: Sequence[Mapping[str, Any]]) -> list[FindingGroup]:
         key=lambda group: (
             order[group.severity],
             group.code in _OF_LABELS,
+            _NOTES.index(group.code) if group.code in _NOTES else len(_NOTES),
             -sum(map(affected, group.findings)),
             group.code,
         ),

@@ -207,6 +207,8 @@ def encoder(miss: Miss, evidence: Evidence) -> Outcome:
     """The model puts another document closer: nothing else explains the miss."""
     if miss.rank_max is None or not len(miss.ahead):
         return None
+    if miss.run == "self" and not evidence.text_is_embedded:
+        return {"settle": "name what was embedded under index.embed_text: no vector encodes the stored text alone"}
     shown: dict[str, Any] = {
         "winner": evidence.identities.id_of(int(miss.ahead[0])),
         "margin": _number(miss.ahead_scores[0] - miss.score),

@@ -38,6 +38,7 @@ def run_self_retrieval(
     fidelity: FidelityCheck | None = None,
     suspected: np.ndarray | None = None,
     read_part: ReadPart | None = None,
+    text_is_embedded: bool = True,
 ) -> StageResult:
     """Searches each probe's own text as the application does, and scores it exactly.
 
@@ -45,7 +46,8 @@ def run_self_retrieval(
     order; ``store`` (schema CHUNKS) is the source store where there is one. Returns the tables ``self_retrieval``,
     ``retrieved`` and ``qrels``, and the section self_retrieval of audit.json without its strata, with ``causes``
     (counts by cause) and ``misses`` beside it. ``fidelity`` judges the vectors of the missed chunks, and of
-    ``suspected`` rows, (n,) bool, ahead of them; ``read_part`` says what is read of a row's text. The headline
+    ``suspected`` rows, (n,) bool, ahead of them; ``read_part`` says what is read of a row's text;
+    ``text_is_embedded`` is False where the vectors encode something unknown. The headline
     self@1 is as returned. Every probe is searched, and ranked, among the rows that the application's filter lets
     through, which is filled from the probe's own row where it names columns. Raises ValueError where plan and vectors
     differ in length.
@@ -86,7 +88,7 @@ def run_self_retrieval(
             reach=reach,
         ),
         missed,
-        Evidence(snapshot, exact, identities, settings, own_texts, variants, judged, read_part),
+        Evidence(snapshot, exact, identities, settings, own_texts, variants, judged, read_part, text_is_embedded),
         progress=progress,
     )
     other_row, other_score = best_others(ranking, identities)

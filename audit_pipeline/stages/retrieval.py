@@ -46,6 +46,7 @@ def self_retrieval(workspace: Workspace) -> StageResult:
         fidelity=lambda chunk_ids: fidelity_of(workspace, snapshot, chunk_ids),
         suspected=suspected_rows(workspace, snapshot),
         read_part=read_part_of(workspace, snapshot),
+        text_is_embedded=not any(f.code == "embedded_text_unknown" for f in workspace.findings("role_fingerprint")),
     )
     if snapshot.row_filter is not None:
         # Kept for the strata; not published, as the strata are.

@@ -82,6 +82,13 @@ def test_lines_of_metadata_before_the_text_are_named(audit: Audit, texts: list[s
     assert template_found(audit(embedded, metadata=metadata)) == "{metadata_lines}\n\n{text}"
 
 
+def test_a_title_inside_the_metadata_is_named(audit: Audit, texts: list[str]) -> None:
+    embedded = [f"{title}\n{text}" for title, text in zip(TITLES, texts, strict=True)]
+    meta = [{"title": title, "page": page} for title, page in zip(TITLES, PAGES, strict=True)]
+    # One line break or two are one and the same to this tokenizer.
+    assert template_found(audit(embedded, meta=meta)) == "{meta.title}\n\n{text}"
+
+
 def test_an_adopted_template_leaves_a_whole_audit_without_errors(audit: Audit, texts: list[str]) -> None:
     embedded = [f"{title}\n\n{text}" for title, text in zip(TITLES, texts, strict=True)]
     found = audit(embedded, title=TITLES, whole=True)

@@ -338,6 +338,14 @@ def test_encoder_names_the_winner_and_says_that_words_find_the_answer():
     assert (evidence["lexical_rank"], evidence["lexical_finds_it"]) == (1, True)
 
 
+def test_where_another_text_was_embedded_the_encoder_is_not_blamed():
+    vectors = on_circle(0, 40, 90, 180)
+    found = causes_of(snapshot(rows(), vectors), on_circle(0, 10, 90, 180), text_is_embedded=False)
+    _, cause, evidence = one(found)
+    assert (cause, evidence["suspected"]) == ("undetermined", "encoder")
+    assert "index.embed_text" in evidence["settle"]
+
+
 def test_a_row_ahead_that_is_no_twin_makes_it_the_encoders_although_twins_are_ahead_as_well():
     table = rows(["see the red car", "see the blue car", *TEXTS[2:]])
     vectors = on_circle(5, 40, 0, 180)  # a (twin) and c (no twin) are both closer to b's query than b

@@ -78,6 +78,7 @@ _RANKS = [
     pa.field("score", pa.float64()),  # of the answer, under the application's metric, larger is closer
     pa.field("best_other_score", pa.float64()),
     pa.field("best_other_id", pa.string()),
+    pa.field("haystack", pa.int64()),  # rows it was ranked among: those that the filter it was sent with lets through
 ]
 _MISS = [
     pa.field("cause", pa.string()),  # null for a hit

@@ -29,7 +29,7 @@ class ExactRanks:
     -1 where the query has no searchable answer. ``score`` (m,) float64 is the answer's, NaN without one.
     ``top_rows`` (m, k) int64 and ``top_scores`` (m, k) float64 hold the best rows, equal scores by row ordinal,
     padded with -1 and -inf. ``kth_score`` (m,) is the k-th best score, -inf where fewer than k rows were scored.
-    ``scored_rows`` counts the rows that took part in the scan.
+    ``scored_rows`` counts the rows that took part in the scan, ``haystacks`` (m,) int64 those of each query.
     """
 
     rank_min: np.ndarray
@@ -39,6 +39,7 @@ class ExactRanks:
     top_scores: np.ndarray
     kth_score: np.ndarray
     scored_rows: int
+    haystacks: np.ndarray
 
 
 class ExactSearch:
@@ -297,6 +298,7 @@ class _Scan:
             top_scores=self.top_scores,
             kth_score=self.top_scores[:, -1].copy(),
             scored_rows=scored,
+            haystacks=np.full(len(self.queries), scored, np.int64),
         )
 
 

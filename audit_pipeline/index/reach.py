@@ -110,8 +110,8 @@ def ranks_within(
         top_scores=np.full((m, k), -np.inf),
         kth_score=np.full(m, -np.inf),
         scored_rows=0,
+        haystacks=np.zeros(m, np.int64),
     )
-    scored = np.zeros(m, np.int64)
     order = np.argsort(reach.group, kind="stable")
     done = int(np.count_nonzero(reach.group < 0))
     for number, rows in enumerate(reach.rows):
@@ -124,10 +124,10 @@ def ranks_within(
         )
         for name in ("rank_min", "rank_max", "score", "top_rows", "top_scores", "kth_score"):
             getattr(found, name)[places] = getattr(part, name)
-        scored[places] = part.scored_rows
+        found.haystacks[places] = part.scored_rows
         done += len(places)
         progress("exact search", done, m)
-    return replace(found, scored_rows=int(np.median(scored)) if m else 0)
+    return replace(found, scored_rows=int(np.median(found.haystacks)) if m else 0)
 
 
 def _ranks_among(

@@ -40,9 +40,10 @@ class Contrast:
 def stratum_anomalies(runs: dict[str, pa.Table | None], settings: IndexAuditSettings) -> list[Finding]:
     """Findings of the strata that hit less often than the rest of their dimension.
 
-    Within length band, by an exact conditional test (the hits of a stratum are hypergeometric within each band given
-    the band's totals, and their sum's distribution is the convolution: the one-sided exact form of Mantel & Haenszel
-    1959), Benjamini & Hochberg (1995) at 5 % over the strata tested together, and with an effect of at least
+    Within length band and among haystacks of like size, by an exact conditional test (the hits of a stratum are
+    hypergeometric within each band given the band's totals, and their sum's distribution is the convolution: the
+    one-sided exact form of Mantel & Haenszel 1959), Benjamini & Hochberg (1995) at 5 % over the strata tested together,
+    and with an effect of at least
     ``limits.source_gap``. Twins count as hits. Single cells come first and merge to sources and dates; then sources,
     dates, tenants (the values a row fills the application's filter with), length bands, places in the document and
     documents are tested without the probes already accounted for, so that one defect is reported once. Length bands
@@ -65,12 +66,14 @@ def stratum_anomalies(runs: dict[str, pa.Table | None], settings: IndexAuditSett
 def contrasts(probes: pd.DataFrame, dimension: str) -> list[Contrast]:
     """Each stratum of a dimension with at least ``MIN_PROBES`` probes against the rest, sorted by key.
 
-    ``probes`` has source, ingestion_date, length_band and hit (bool). Only bands that hold probes of both sides are
-    compared; the length bands themselves are compared as wholes. A stratum with nothing beside it is left out.
+    ``probes`` has source, ingestion_date, length_band, comparable (int, see ``judged_probes``) and hit (bool). Only
+    probes of one band and comparable haystacks are compared; the length bands themselves as wholes. A stratum with
+    nothing beside it is left out.
     """
     keys = list(KEYS[dimension])
     strata = probes.groupby(keys, sort=True).indices
-    bands = pd.factorize(probes["length_band"])[0] if dimension != "length_band" else np.zeros(len(probes), np.int64)
+    alike = ["comparable"] if dimension == "length_band" else ["length_band", "comparable"]
+    bands = probes.groupby(alike, sort=False).ngroup().to_numpy()
     hit = probes["hit"].to_numpy(bool)
     width = int(bands.max(initial=0)) + 1
     all_n = np.bincount(bands, minlength=width)

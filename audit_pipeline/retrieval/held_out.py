@@ -207,6 +207,7 @@ def _table(
         "score": nullable(ranking.score, pa.float64()).take(place),
         "best_other_score": nullable(other_score, pa.float64()).take(place),
         "best_other_id": identities.ids_of(other_row).take(place),
+        "haystack": pa.array(ranking.haystacks).take(place),
         "hit_1": pa.array(hit[1], pa.bool_()).take(place),
         "hit_10": pa.array(hit[K], pa.bool_()).take(place),
         "cause": diagnosis.cause.take(place),

@@ -131,6 +131,7 @@ def run_labelled(
         "score": nullable(ranking.score, pa.float64()),
         "best_other_score": nullable(other_score, pa.float64()),
         "best_other_id": identities.ids_of(other_row),
+        "haystack": pa.array(ranking.haystacks),
         "returned": pa.array(hits.returned, pa.int32()),
         "success_10": pa.array(figures["success_10"]) if asked_enough else nothing,
         "recall_10": pa.array(figures["recall_10"]) if asked_enough else nothing,

@@ -25,7 +25,8 @@ class Ranking:
     ``row`` (m,) the answer's row (its best row where its id stands on several), -1 for none; ``rank_min`` and
     ``rank_max`` (m,) int64, ties within 1e-6 for and against it, other rows of its own id not counted, -1 without a
     searchable answer within reach; ``score`` (m,) float64; ``top_rows`` (m, TOP) and ``top_scores`` all best rows
-    within reach, the answer's among them; ``haystack`` the number of rows scored, the median where reaches differ.
+    within reach, the answer's among them; ``haystack`` the number of rows scored, the median where reaches differ,
+    ``haystacks`` (m,) int64 those of each answer.
     """
 
     row: np.ndarray
@@ -35,6 +36,7 @@ class Ranking:
     top_rows: np.ndarray
     top_scores: np.ndarray
     haystack: int
+    haystacks: np.ndarray
 
 
 class Identities:
@@ -105,7 +107,16 @@ def rank_answers(
     for probe, scores in copies.items():
         level = np.count_nonzero(scores >= ranks.score[probe] - TIE_TOLERANCE) - 1
         rank_max[probe] -= level
-    return Ranking(rows, ranks.rank_min, rank_max, ranks.score, ranks.top_rows, ranks.top_scores, ranks.scored_rows)
+    return Ranking(
+        rows,
+        ranks.rank_min,
+        rank_max,
+        ranks.score,
+        ranks.top_rows,
+        ranks.top_scores,
+        ranks.scored_rows,
+        ranks.haystacks,
+    )
 
 
 def best_others(ranking: Ranking, identities: Identities) -> tuple[np.ndarray, np.ndarray]:

@@ -37,10 +37,10 @@ def row_anomalies(
 ) -> list[Finding]:
     """stratum_anomaly with scope {rows: [first, last]}: probes that miss more from one row of the table on.
 
-    Only where the population has the column ``TABLE_ROW`` and no dates. Probes are compared within source and length
-    band; twins count as hits, for a copy follows its original wherever it stands; probes of the sources, tenants and
-    documents that ``known`` anomalies name are left out. The p-values of the runs are judged together (Benjamini &
-    Hochberg at 0.5 %).
+    Only where the population has the column ``TABLE_ROW`` and no dates. Probes are compared within source, length band
+    and haystacks of like size; twins count as hits, for a copy follows its original wherever it stands; probes of the
+    sources, tenants and documents that ``known`` anomalies name are left out. The p-values of the runs are judged
+    together (Benjamini & Hochberg at 0.5 %).
     """
     if TABLE_ROW not in population.column_names or population["ingestion_date"].null_count < len(population):
         return []
@@ -51,7 +51,7 @@ def row_anomalies(
             continue
         probes = _in_table_order(run, table, population)
         probes = probes[~_explained(probes, known)].reset_index(drop=True)
-        groups = pd.factorize(probes["source"] + "\0" + probes["length_band"])[0]
+        groups = probes.groupby(["source", "length_band", "comparable"], sort=False).ngroup().to_numpy()
         point = change_point(probes["hit"].to_numpy(bool), groups, settings.sample.seed)
         if point is not None:
             found.append((run, probes, point))

@@ -102,6 +102,7 @@ def run_self_retrieval(
         "score": nullable(ranking.score, pa.float64()),
         "best_other_score": nullable(other_score, pa.float64()),
         "best_other_id": identities.ids_of(other_row),
+        "haystack": pa.array(ranking.haystacks),
         "returned": pa.array(hits.returned, pa.int32()),
         "expected": pa.array(expected_results(snapshot, identities, reach, ranking, hits, settings), pa.int32()),
         "hit_1": pa.array(hit_1),

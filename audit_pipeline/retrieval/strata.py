@@ -17,6 +17,7 @@ from audit_pipeline import schemas
 from audit_pipeline.corpus.bands import LENGTH_BANDS, length_band
 from audit_pipeline.corpus.batches import NO_SOURCE
 from audit_pipeline.proportions import wilson
+from audit_pipeline.retrieval.like_haystacks import can_miss, like_haystacks
 from audit_pipeline.retrieval.places import PLACES
 
 DIMENSIONS = ("source", "ingestion_date", "batch", "length_band", "position", "document")
@@ -46,10 +47,11 @@ class RunMeasures:
     section: str
     measures: dict[str, str]
     counts: Callable[[pd.DataFrame], pd.Series] | None = None
+    k: int = 10  # of the measure that strata are judged by
 
 
 RUNS = (
-    RunMeasures("self", "self_retrieval", {"self@1": "hit_1", "self@10": "hit_10"}),
+    RunMeasures("self", "self_retrieval", {"self@1": "hit_1", "self@10": "hit_10"}, k=1),
     RunMeasures(
         "held_out",
         "held_out",
@@ -113,6 +115,7 @@ def frame(table: pa.Table) -> pd.DataFrame:
         "position",
         "document",
         "cause",
+        "haystack",
         "batch",
         "length_band",
         "eligible",
@@ -180,14 +183,19 @@ def judged_probes(run: RunMeasures, table: pa.Table, column: str) -> pd.DataFram
     """The probes of a run that strata are judged by, with ``hit`` (bool) from this column; twins count as hits.
 
     Of two equal texts the row that stands first wins: which source it belongs to says nothing about the other. A miss
-    of cause ``truncated`` stays one, for its text differs from the others and cannot be found.
+    of cause ``truncated`` stays one, for its text differs from the others and cannot be found. ``comparable`` (int)
+    groups probes of like haystacks; those that can hardly miss among so few rows are left out.
     """
     probes = frame(table)
     if run.counts is not None:
         probes = probes[run.counts(probes)]
     probes = probes[probes[column].notna()].dropna(subset=["length_band"])
     hit = probes[column].astype(bool) | (probes["cause"] == "twin")
-    return probes.assign(hit=hit).reset_index(drop=True)
+    probes = probes.assign(hit=hit, comparable=0)
+    if "haystack" in probes and probes["haystack"].notna().all():
+        haystack = probes["haystack"].to_numpy(np.int64)
+        probes = probes.assign(comparable=like_haystacks(haystack))[can_miss(haystack, run.k)]
+    return probes.reset_index(drop=True)
 
 
 def _order(name: str, value: str | None) -> tuple[int, str]:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from audit_pipeline.config import IndexAuditSettings
@@ -46,6 +47,7 @@ QUERY_SIDE_ALONE = (
     "Chunks find themselves, and labelled queries do well with the prompts of the settings; but that is not what the "
     "application sends."
 )
+_K = 10
 NOTHING_SEARCHED = "No probe was searched, so nothing is known about retrieval."
 
 
@@ -71,6 +73,7 @@ def verdict_text(
         _unmeasured(verdict, settings, runs["labelled"], observed),
         _observed(observed, findings),
         arms,
+        _haystacks(runs["held_out"]),
     ]
     parts.append(_causes(runs["self"]))
     parts.append(_errors(findings))
@@ -172,6 +175,22 @@ def _observed(observed: Mapping[str, Any] | None, findings: Sequence[Finding]) -
         agrees = f"Of the rows it got back, {mean_shown(got)} are the closest to the vectors it sent."
         parts += other_rows or [agrees]
     return " ".join(parts)
+
+
+def _haystacks(table: pa.Table | None) -> str:
+    """Among how many rows held-out sentences were searched, where each asker has rows of their own."""
+    if table is None or "filter" not in table.column_names:
+        return ""
+    sizes = table["haystack"].drop_null().to_numpy()
+    if not len(sizes) or sizes.min() == sizes.max():
+        return ""
+    said = (
+        f"heldout@10 is among each asker's own rows, {np.median(sizes):,.0f} at the median ({sizes.min():,} to "
+        f"{sizes.max():,})"
+    )
+    sure = int(np.count_nonzero(sizes <= _K))
+    hits = f": {sure:,} of {len(sizes):,} are among {_K} or fewer, where nothing can be missed" if sure else ""
+    return _sentence(said + hits)
 
 
 def _causes(table: pa.Table | None) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from lancedb.index import IvfFlat
@@ -173,3 +174,25 @@ def test_a_null_tenant_can_be_asked_for_in_the_sql_that_lancedb_takes(audit_tabl
     nullable = "(user_id = {user_id} OR (user_id IS NULL AND {user_id} IS NULL))"
     found = audit_table(written(corpus, user_id=users), filter=nullable)
     assert (found.causes, found.codes("error", "warning")) == ({}, set())
+
+
+@pytest.mark.parametrize("dated", [False, True])
+def test_a_large_tenant_is_not_out_of_line_because_small_ones_cannot_miss(
+    audit_table: AuditTable, corpus: Corpus, dated: bool
+) -> None:
+    users = [f"u{n // 8}" for n in range(120)] + ["big"] * 180
+    dates = {"ingestion_date": [f"2026-01-0{1 + (n >= 120)}" for n in range(300)]} if dated else {}
+    found = audit_table(corpus.rows(slice(300), user_id=users, **dates), filter="user_id = {user_id}")
+    assert found.codes("error", "warning") == set()
+    held_out = found.tables().table("held_out_retrieval")
+    asked = held_out[held_out["eligible"]].merge(
+        pd.DataFrame({"chunk_id": [f"c{n:04}" for n in range(300)], "u": users})
+    )
+    assert set(asked[asked["u"] == "big"]["haystack"]) == {180}
+    assert set(asked[asked["u"] != "big"]["haystack"]) == {8}
+    assert asked[asked["u"] != "big"]["hit_10"].all()
+    assert asked[asked["u"] == "big"]["hit_10"].mean() < 0.8  # without the defence an effect of over 15 points
+    text = found.report["verdict"]["text"]
+    assert (
+        f"{(asked['u'] != 'big').sum():,} of {len(asked):,} are among 10 or fewer, where nothing can be missed" in text
+    )

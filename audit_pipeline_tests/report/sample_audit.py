@@ -82,6 +82,7 @@ def self_table(p: dict[str, Any], haystack: int = 91_000) -> pa.Table:
         "score": [0.9] * n,
         "best_other_score": [0.8] * n,
         "best_other_id": ["c00000"] * n,
+        "haystack": [haystack] * n,
         "returned": [10] * n,
         "expected": [10] * n,
         "cause": [None if h else CAUSES[i % len(CAUSES)] for i, h in enumerate(p["hit_1"])],

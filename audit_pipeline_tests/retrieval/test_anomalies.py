@@ -17,7 +17,7 @@ DAYS = [dt.date(2026, 1, 1) + dt.timedelta(days=i) for i in range(6)]
 def probes(cells: list[tuple[str, str, str, int, int]]) -> pd.DataFrame:
     """(source, date, band, hits, n) of each group of probes."""
     rows = [
-        {"source": s, "ingestion_date": d, "length_band": b, "hit": i < hits}
+        {"source": s, "ingestion_date": d, "length_band": b, "comparable": 0, "hit": i < hits}
         for s, d, b, hits, n in cells
         for i in range(n)
     ]

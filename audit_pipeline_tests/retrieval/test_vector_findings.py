@@ -16,6 +16,7 @@ def probes(*rows: tuple[str, str, str | None]) -> pa.Table:
             "source": [source for source, _, _ in rows],
             "batch": [f"{day}|{source}" for source, day, _ in rows],
             "cause": pa.array([cause for _, _, cause in rows], pa.string()),
+            "evidence": pa.array([None if cause is None else "{}" for _, _, cause in rows], pa.string()),
         }
     )
 

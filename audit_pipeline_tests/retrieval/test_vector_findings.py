@@ -31,6 +31,13 @@ def test_a_defect_that_the_sample_did_not_meet_is_reported_in_its_batch() -> Non
     assert (finding.n_compared, finding.share, finding.examples) == (4, 0.25, ["c7"])
 
 
+def test_a_miss_that_is_the_fault_of_rows_ahead_says_nothing_against_its_batch() -> None:
+    table = probes(*ROWS[:-1], ("b", "2026-01-01", "role_mismatch"))
+    evidence = pa.array([None] * 7 + ['{"rows_ahead": ["c0"]}'], pa.string())
+    assert vector_findings(table.set_column(4, "evidence", evidence), []) == []
+    assert len(vector_findings(table, [])) == 1
+
+
 def test_a_defect_that_is_reported_already_is_not_reported_twice() -> None:
     def known(scope: dict) -> list[Finding]:
         return [Finding("misaligned_vectors", "error", "m", "r", 4, 0.5, scope)]

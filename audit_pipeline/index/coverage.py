@@ -8,22 +8,13 @@ import numpy as np
 
 from audit_pipeline.config import IndexSettings
 from audit_pipeline.findings import Finding
+from audit_pipeline.index.lengths import NORM_TOLERANCE, Lengths, norms
 from audit_pipeline.index.snapshot import USABLE, IndexInfo, TableSnapshot
-
-NORM_TOLERANCE = 1e-3
-"""Float16 storage moves a norm by 6e-5; a vector that was never normalised is off by far more than this."""
-
-_ROWS_AT_ONCE = 16_384
 
 
 def off_unit_length(snapshot: TableSnapshot) -> np.ndarray:
     """(n,) bool: usable rows whose vector's length differs from 1 by more than ``NORM_TOLERANCE``."""
-    off = np.zeros(len(snapshot.vectors), dtype=bool)
-    for start in range(0, len(off), _ROWS_AT_ONCE):
-        block = np.asarray(snapshot.vectors[start : start + _ROWS_AT_ONCE], dtype=np.float64)
-        lengths = np.sqrt(np.einsum("ij,ij->i", block, block))
-        off[start : start + len(block)] = np.abs(lengths - 1) > NORM_TOLERANCE
-    return off & (snapshot.vector_state == USABLE)
+    return (np.abs(norms(snapshot.vectors) - 1) > NORM_TOLERANCE) & (snapshot.vector_state == USABLE)
 
 
 def index_findings(info: IndexInfo, settings: IndexSettings, placeholders: int = 0) -> list[Finding]:
@@ -128,13 +119,14 @@ def fts_findings(info: IndexInfo, settings: IndexSettings) -> list[Finding]:
     return findings
 
 
-def metric_findings(info: IndexInfo, off: np.ndarray, usable: int) -> list[Finding]:
+def metric_findings(info: IndexInfo, off: np.ndarray, usable: int, lengths: Lengths) -> list[Finding]:
     """metric_mismatch: the index was built for another metric, and the vectors' lengths make that matter.
 
-    ``off`` (n,) bool from ``off_unit_length``. On vectors of length 1, l2, dot and cosine rank alike: silence.
+    ``off`` (n,) bool from ``off_unit_length``. On vectors of one length, 1 or another, l2, dot and cosine rank
+    alike: silence.
     """
     count = int(off.sum())
-    if info.index_metric is None or info.index_metric == info.metric or count == 0:
+    if info.index_metric is None or info.index_metric == info.metric or count == 0 or lengths.even:
         return []
     return [
         Finding(

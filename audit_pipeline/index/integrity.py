@@ -15,6 +15,7 @@ from audit_pipeline.findings import MAX_EXAMPLES, Finding, Severity
 from audit_pipeline.index.comparison import Comparison, Flagged, compare, integrity_table
 from audit_pipeline.index.coverage import fts_findings, index_findings, metric_findings, off_unit_length
 from audit_pipeline.index.lacking import of_named_sources, unmeasured_of_layout, unmeasured_rows
+from audit_pipeline.index.lengths import Lengths, norms, summarised
 from audit_pipeline.index.pairing import Paired
 from audit_pipeline.index.snapshot import USABLE, TableSnapshot
 from audit_pipeline.index.text_drift import TRANSFORMATIONS
@@ -65,12 +66,13 @@ def check_corpus(
     )
     usable = int((snapshot.vector_state == USABLE).sum())
     off = off_unit_length(snapshot)
-    metric = metric_findings(snapshot.info, off, usable)
+    lengths = summarised(norms(snapshot.vectors), snapshot.vector_state == USABLE)
+    metric = metric_findings(snapshot.info, off, usable, lengths)
     findings = [
         *_row_findings(comparison, settings, paired),
         *index_findings(snapshot.info, settings.index, len(comparison.placeholders)),
         *fts_findings(snapshot.info, settings.index),
-        *(metric or _not_normalised(comparison, snapshot, off)),
+        *(metric or _not_normalised(comparison, snapshot, off, lengths)),
         *_filter_excludes(comparison, snapshot, settings.index.filter),
         *unmeasured_rows(comparison, paired, settings),
         *unmeasured_of_layout(snapshot),
@@ -212,26 +214,39 @@ def _row_findings(comparison: Comparison, settings: IndexAuditSettings, paired: 
     return findings
 
 
-def _not_normalised(comparison: Comparison, snapshot: TableSnapshot, off: np.ndarray) -> list[Finding]:
-    """Lengths off 1. Under cosine they do not matter, but a minority of them shows a second way of writing rows."""
+def _not_normalised(
+    comparison: Comparison, snapshot: TableSnapshot, off: np.ndarray, lengths: Lengths
+) -> list[Finding]:
+    """Lengths off 1. Under cosine they do not matter, but a minority of them shows a second way of writing rows.
+
+    Nor do they where all rows have one length: then every metric ranks alike, and no row is wrong; scores are scaled.
+    """
     usable = int((snapshot.vector_state == USABLE).sum())
     cosine = snapshot.metric == "cosine"
     if not off.any() or (cosine and off.sum() > _LARGEST_MIX * usable):
         return []
     mask = pa.array(off)
     flagged = Flagged(snapshot.chunk_ids.filter(mask), snapshot.rows["batch"].combine_chunks().filter(mask))
-    effect = (
-        "cosine does not mind, but these rows were written in another way than the rest"
-        if cosine
-        else f"under {snapshot.metric} long vectors win or lose whatever they say"
-    )
+    remedy = "Normalise vectors before they are written, or search with cosine."
+    if cosine:
+        effect = "cosine does not mind, but these rows were written in another way than the rest"
+    elif lengths.even:
+        effect = (
+            f"all have length {lengths.median:.4g}, so that they rank under {snapshot.metric} as under cosine, and "
+            "only scores are scaled"
+        )
+        remedy = "Nothing to do for the ranking; mind the scale where scores meet a cut-off or another table's scores."
+    else:
+        effect = f"under {snapshot.metric} long vectors win or lose whatever they say"
     kind = _Kind(
         "not_normalised",
-        "warning" if cosine else "error",
+        "warning" if cosine or lengths.even else "error",
         f"{{k}} of {{n}} vectors are not of length 1 ({{where}}); {effect}.",
-        "Normalise vectors before they are written, or search with cosine.",
+        remedy,
     )
-    return _scoped(kind, flagged, comparison.table_rows, comparison, None)
+    told = _scoped(kind, flagged, comparison.table_rows, comparison, None)
+    shown = {"shortest": lengths.least, "median": lengths.median, "longest": lengths.most}
+    return [replace(finding, evidence={**finding.evidence, "lengths": shown}) for finding in told]
 
 
 def _filter_excludes(comparison: Comparison, snapshot: TableSnapshot, sql: str | None) -> list[Finding]:

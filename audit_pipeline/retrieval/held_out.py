@@ -13,6 +13,7 @@ from audit_pipeline import schemas
 from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.corpus.sentences import stands_in
 from audit_pipeline.index.exact import TIE_TOLERANCE, ExactSearch
+from audit_pipeline.index.lengths import at_stored_length
 from audit_pipeline.index.reach import reach_of
 from audit_pipeline.index.snapshot import TableSnapshot
 from audit_pipeline.proportions import NOT_MEASURED, stratified, wilson
@@ -52,7 +53,8 @@ def run_held_out(
     (query role) and ``body_vectors`` (passage role) are (e, d), aligned with its eligible rows in its order. A chunk
     that the table lacks has no body to put in its place and is ineligible (missing_row). Probes whose sentence also
     stands in a row among the best k are counted apart and kept out of the figures. A tie counts as a hit: the figure is
-    a ceiling. ``fidelity``, ``suspected`` and ``read_part`` as in self-retrieval, for rows ahead; ``uncut`` gives the
+    a ceiling. Under dot and l2 a body is as long as the row it stands for (``scaled_bodies`` had to be made so).
+    ``fidelity``, ``suspected`` and ``read_part`` as in self-retrieval, for rows ahead; ``uncut`` gives the
     whole encodings of missed bodies that are cut as the writer of the vectors cuts. Returns the tables
     held_out_retrieval, retrieved, qrels and the section held_out of audit.json without its strata, with ``causes`` and
     ``misses`` beside it. Raises ValueError where the lengths do not agree.
@@ -65,6 +67,7 @@ def run_held_out(
     rows = snapshot.row_of(eligible_held["chunk_id"])
     present = np.flatnonzero(rows >= 0)
     rows, queries, bodies = rows[present], sentence_vectors[present], body_vectors[present]
+    bodies, scaled = at_stored_length(snapshot, rows, bodies)
     probes_held = eligible_held.take(pa.array(present))
     identities = Identities(snapshot)
     exact = ExactSearch(snapshot.vectors, snapshot.searchable, snapshot.metric)
@@ -85,7 +88,9 @@ def run_held_out(
     judged = fidelity(to_judge) if fidelity is not None and to_judge else Fidelity()
     if uncut is not None and len(missed):
         own = uncut([ids[position] for position in missed])
-        judged = Fidelity({**judged.states, **own.states}, {**judged.fresh, **own.fresh})
+        of_rows = snapshot.row_of(pa.array(own.fresh, pa.string()))
+        whole, _ = at_stored_length(snapshot, of_rows, np.array(list(own.fresh.values())))
+        judged = Fidelity({**judged.states, **own.states}, {**judged.fresh, **dict(zip(own.fresh, whole, strict=True))})
     diagnosis = diagnose(
         Probes(
             run=RUN,
@@ -115,7 +120,7 @@ def run_held_out(
         "retrieved": _retrieved(probe_ids, ranking, identities).filter(_of(probe_ids, kept, "query_id")),
         "qrels": qrels_table(RUN, probe_ids.filter(pa.array(kept)), pa.array(ids, pa.string()).filter(pa.array(kept))),
     }
-    return StageResult(tables, _summary(table, ranking.haystack, diagnosis))
+    return StageResult(tables, _summary(table, ranking.haystack, diagnosis) | {"scaled_bodies": scaled})
 
 
 def held_out_hits(
@@ -132,7 +137,8 @@ def held_out_hits(
     """
     rows = snapshot.row_of(chunk_ids)
     present = np.flatnonzero(rows >= 0)
-    rows, bodies = rows[present], body_vectors[present]
+    rows = rows[present]
+    bodies, _ = at_stored_length(snapshot, rows, body_vectors[present])
     identities = Identities(snapshot)
     exact = ExactSearch(snapshot.vectors, snapshot.searchable, snapshot.metric)
     drop = _other_rows_of(rows, identities)

@@ -14,6 +14,7 @@ from audit_pipeline.encoder.row_fidelity import judge_rows
 from audit_pipeline.encoder.template import embedded_texts
 from audit_pipeline.encoder.truncation_probe import Cut, Scissors
 from audit_pipeline.findings import Finding
+from audit_pipeline.index.lengths import at_usual_length
 from audit_pipeline.index.snapshot import USABLE, TableSnapshot
 from audit_pipeline.index.truncation import ReadLimit, truncation_findings, truncation_not_measured
 from audit_pipeline.results import StageResult
@@ -151,4 +152,8 @@ def fidelity_of(workspace: Workspace, snapshot: TableSnapshot, chunk_ids: list[s
         embed_text=templates.pop() if len(templates) == 1 else workspace.settings.index.embed_text,
         store=workspace.population() if workspace.has_store else None,
     )
-    return Fidelity(judged.states, judged.fresh)
+    if not judged.fresh:
+        return Fidelity(judged.states)
+    rows = snapshot.row_of(pa.array(judged.fresh, pa.string()))
+    fresh = at_usual_length(snapshot, rows, np.stack(list(judged.fresh.values())))
+    return Fidelity(judged.states, dict(zip(judged.fresh, fresh, strict=True)))

@@ -12,6 +12,10 @@ import pytest
 
 from audit_pipeline.encoder.models import SentenceTransformerEncoder
 from audit_pipeline.report.loading import load
+from audit_pipeline.settings_file import parse_settings
+from audit_pipeline.stages.index import pinned_snapshot
+from audit_pipeline.stages.vectors import fidelity_of
+from audit_pipeline.stages.workspace import Workspace
 from audit_pipeline_tests.cases.planted_table import (
     CELLS,
     PER_CELL,
@@ -111,6 +115,12 @@ def test_held_out_bodies_are_cut_as_the_writer_cut_the_rows(planted: Planted, ke
     evidence = [m["evidence"] for m in found["misses"] if (m["run"], m["cause"]) == ("held_out", "truncated")]
     which = f"the {'first' if kept == 'head' else 'last'} 96 tokens"
     assert {"encoded": which, "would_hit": True} in evidence
+    # Rows 0 and 2 are long, row 1 is one docstring.
+    settings = {"name": "planted", "encoder": {"model": str(planted.encoder.files.folder), "passage_prompt": PROMPT}}
+    settings["index"] = {"uri": "db", "table": "docs", "managed": False}
+    workspace = Workspace(parse_settings(settings, "test", planted.folder), planted.folder / "state")
+    judged = fidelity_of(workspace, pinned_snapshot(workspace), ["c000", "c001", "c002"])
+    assert judged.states == {"c000": ("faithful", which), "c001": ("faithful", None), "c002": ("faithful", which)}
 
 
 def test_a_cut_of_one_batch_is_its_drift_with_the_cut_in_the_message(planted: Planted) -> None:

@@ -57,6 +57,25 @@ def test_the_dot_product_of_vectors_of_uneven_length(audit_table: AuditTable, co
     assert (clean.causes, clean.codes("error", "warning")) == ({}, set())
 
 
+@pytest.mark.parametrize("metric", ["dot", "l2"])
+def test_vectors_of_one_other_length_rank_as_they_would_at_length_1(
+    audit_table: AuditTable, corpus: Corpus, metric: str
+) -> None:
+    """Held-out bodies and fresh vectors that stand in for rows are as long as those."""
+    texts, vectors = corpus.texts[:ROWS], corpus.vectors[:ROWS].copy()
+    at_1 = audit_table(table_of(texts, vectors), metric="cosine")
+    scaled = audit_table(table_of(texts, 2.5 * vectors), metric=metric)
+    assert (scaled.causes, scaled.codes("error"), scaled.codes("warning")) == ({}, set(), {"not_normalised"})
+    held_out, held_out_1 = scaled.report["held_out"], at_1.report["held_out"]
+    assert [held_out[k] for k in ("heldout@1", "heldout@10")] == [held_out_1[k] for k in ("heldout@1", "heldout@10")]
+    assert held_out["heldout@10"]["value"] > 0
+    assert (held_out["scaled_bodies"], held_out_1["scaled_bodies"]) == (held_out["eligible"], 0)
+    turned = 2.5 * vectors
+    turned[7] = np.roll(turned[7], 1)
+    drifted = audit_table(table_of(texts, turned), metric=metric)
+    assert drifted.causes == {"vector_drift": 1}
+
+
 def test_a_filter_that_few_rows_pass_applied_after_the_search(audit_table: AuditTable, corpus: Corpus) -> None:
     kinds = ["kept" if n % 50 == 0 else "other" for n in range(ROWS)]
     table = corpus.rows(slice(ROWS), kind=kinds)

@@ -261,6 +261,24 @@ def test_lengths_off_one_are_an_error_under_dot_and_a_hint_where_a_few_differ_un
     assert (cosine.severity, cosine.scope) == ("warning", cell)
 
 
+@pytest.mark.parametrize("metric", ["dot", "l2"])
+def test_vectors_of_one_length_off_1_are_a_warning_for_they_rank_as_under_cosine(tmp_path: Path, metric: str) -> None:
+    vectors = unit_vectors(400) * np.float32(2.5)
+    table = write(tmp_path / "db", foreign([f"c{n}" for n in range(400)], vectors))
+    table.create_index("vector", config=lancedb.index.IvfFlat(distance_type="cosine", num_partitions=2))
+    result = audited(tmp_path, None, None, (), metric=metric)
+    (off,) = told(result, "not_normalised")
+    assert (off.severity, off.scope, off.share) == ("warning", {}, 1.0)
+    assert f"all have length 2.5, so that they rank under {metric} as under cosine" in off.message
+    assert off.evidence["lengths"] == pytest.approx({"shortest": 2.5, "median": 2.5, "longest": 2.5})
+    assert told(result, "metric_mismatch") == []
+    vectors[0] *= 1.1  # one row that wins whatever it says
+    write(tmp_path / "mixed" / "db", foreign([f"c{n}" for n in range(400)], vectors))
+    (off,) = told(audited(tmp_path / "mixed", None, None, (), metric=metric), "not_normalised")
+    assert off.severity == "error"
+    assert "long vectors win or lose whatever they say" in off.message
+
+
 def test_empty_texts_are_told_in_the_table_and_among_the_rejected(tmp_path: Path) -> None:
     store = chunks(["x", "y"])
     rejected = pa.Table.from_pylist(

@@ -8,7 +8,7 @@ import pytest
 from audit_pipeline import schemas
 from audit_pipeline.corpus.sentences import HELD_OUT
 from audit_pipeline.results import StageResult
-from audit_pipeline.retrieval.held_out import run_held_out
+from audit_pipeline.retrieval.held_out import held_out_hits, run_held_out
 from audit_pipeline.retrieval.miss import Fidelity
 from audit_pipeline_tests.retrieval.worlds import axes, chunk_table, column, on_circle, plan, settings, snapshot
 
@@ -218,3 +218,21 @@ def test_the_order_of_the_held_table_does_not_matter():
 def test_vectors_that_do_not_belong_to_the_eligible_chunks_are_refused():
     with pytest.raises(ValueError, match="2 sentences, 3 bodies, 3 eligible"):
         run(axes(3), ALL, axes(3)[:2], axes(3))
+
+
+@pytest.mark.parametrize("metric", ["dot", "l2"])
+def test_bodies_are_as_long_as_the_rows_they_stand_for(metric: str):
+    """Rows of length 2.5 in the plane, bodies and sentences of length 1: ranks are those of the angles."""
+    degrees = np.arange(0, 42, 3)
+    ids = [f"c{i:02}" for i in range(14)]
+    rows = chunk_table(ids, [f"text {name}" for name in ids])
+    made = snapshot(rows, 2.5 * on_circle(*degrees), metric=metric)
+    held = held_table([(name, f"Sentence of {name} alone.", f"Body of {name}.") for name in ids[:2]])
+    sentences, bodies = on_circle(0, 3), on_circle(1, 40)
+    result = run_held_out(made, plan(rows), held, sentences, bodies, settings())
+    table = column(result.tables["held_out_retrieval"], "rank_min")
+    # The body of c00 is nearest; that of c01, 37 degrees away, stands behind all but the last row (36 degrees).
+    assert (table["c00"], table["c01"]) == (1, 14)
+    assert result.summary["scaled_bodies"] == 2
+    hits = held_out_hits(made, held["chunk_id"], {"query": sentences}, bodies)
+    assert hits["query"].tolist() == [True, False]

@@ -259,6 +259,7 @@ def _filter_excludes(comparison: Comparison, snapshot: TableSnapshot, sql: str |
     if snapshot.row_filter is not None:
         filled = ", ".join(snapshot.row_filter.names)
         remedy = f"Fill the columns of the filter ({filled}): a row without a value there is nobody's."
+    nothing = "" if passes.any() else ": it lets nothing through, and every search comes back empty"
     told: list[tuple[np.ndarray, Severity, str, str]] = [
         (undecided, "warning", "a null makes the filter neither true nor false, and SQL drops the row", remedy),
         (~passes & ~undecided, "info", "by intent or not", "Nothing to do where the filter is meant so."),
@@ -266,7 +267,7 @@ def _filter_excludes(comparison: Comparison, snapshot: TableSnapshot, sql: str |
     for rows, severity, why, remedy in told:
         mask = pa.array(rows)
         flagged = Flagged(snapshot.chunk_ids.filter(mask), snapshot.rows["batch"].combine_chunks().filter(mask))
-        message = f"{{k}} of {{n}} rows are kept out of every result by the filter ({{where}}); {why}."
+        message = f"{{k}} of {{n}} rows are kept out of every result by the filter ({{where}}); {why}{nothing}."
         kind = _Kind("filter_excludes", severity, message, remedy)
         findings += _scoped(kind, flagged, comparison.table_rows, comparison, None)
     return [replace(finding, evidence={**finding.evidence, "filter": sql}) for finding in findings]

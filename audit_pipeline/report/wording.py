@@ -130,6 +130,17 @@ QUERY_SIDE = (
     "For real queries, most likely: they are not encoded as the settings say, and so not as the figures assume.",
 )
 
+HIDDEN = (
+    "unsure",
+    "Search works on what the filter lets through; it hides the rest",
+    "Only for the chunks that the application's filter hides: those that it lets through find themselves.",
+)
+NOTHING_LET_THROUGH = (
+    "bad",
+    "The filter lets nothing through",
+    "Yes: the application's filter leaves none of the probed chunks to be found. Vectors and index are not to blame.",
+)
+
 OTHER_ROWS = (
     "unsure",
     "The index finds its own documents, but production does not get the closest rows",
@@ -150,6 +161,12 @@ def verdict_words(audit: Mapping[str, Any]) -> tuple[str, str, str]:
     other_rows = any(finding["evidence"].get("measure") == "observed_recall" for finding in audit["findings"])
     if other_rows and not errors and reading in ("healthy", "not_measured"):
         return OTHER_ROWS
+    passed = audit["self_retrieval"].get("let_through")
+    if passed is not None and reading in ("vectors_or_index", "local_defect", "contradiction"):
+        if passed["n"] == 0:
+            return NOTHING_LET_THROUGH
+        if passed["explains"] and not errors:
+            return HIDDEN
     return (*READINGS[reading], ANSWERS[reading])
 
 

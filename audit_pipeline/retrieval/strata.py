@@ -17,6 +17,7 @@ from audit_pipeline import schemas
 from audit_pipeline.corpus.bands import LENGTH_BANDS, length_band
 from audit_pipeline.corpus.batches import NO_SOURCE
 from audit_pipeline.proportions import wilson
+from audit_pipeline.retrieval.let_through import hidden_by_filter
 from audit_pipeline.retrieval.like_haystacks import can_miss, like_haystacks
 from audit_pipeline.retrieval.places import PLACES
 
@@ -184,9 +185,10 @@ def judged_probes(run: RunMeasures, table: pa.Table, column: str) -> pd.DataFram
 
     Of two equal texts the row that stands first wins: which source it belongs to says nothing about the other. A miss
     of cause ``truncated`` stays one, for its text differs from the others and cannot be found. ``comparable`` (int)
-    groups probes of like haystacks; those that can hardly miss among so few rows are left out.
+    groups probes of like haystacks; those that can hardly miss among so few rows are left out, and those whose rows the
+    filter hides, which ``filter_excludes`` names.
     """
-    probes = frame(table)
+    probes = frame(table)[~hidden_by_filter(table)]
     if run.counts is not None:
         probes = probes[run.counts(probes)]
     probes = probes[probes[column].notna()].dropna(subset=["length_band"])

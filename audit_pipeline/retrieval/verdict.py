@@ -16,6 +16,7 @@ from audit_pipeline.proportions import NOT_MEASURED, Z_95, Proportion, newcombe_
 from audit_pipeline.results import StageResult
 from audit_pipeline.retrieval.anomalies import stratum_anomalies
 from audit_pipeline.retrieval.formatting_arms import arms_text
+from audit_pipeline.retrieval.let_through import LetThrough, let_through
 from audit_pipeline.retrieval.places import with_places
 from audit_pipeline.retrieval.row_anomalies import row_anomalies
 from audit_pipeline.retrieval.strata import median_batch_probes, strata_tables, with_filter
@@ -38,6 +39,7 @@ class Figures:
     twins_10: Proportion
     held_out: Proportion
     labelled: Proportion
+    let_through: LetThrough | None = None  # the self figures without what the filter hides, where it hides any probe
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,8 @@ def run_verdict(
     placed = {name: None if table is None else with_places(table, population) for name, table in runs.items()}
     strata, sections = strata_tables(placed, with_places(population, population))
     figures = _figures(runs["self"], held_out, labelled)
+    if figures.let_through is not None:
+        sections["self_retrieval"] |= {"let_through": figures.let_through.as_dict(settings.limits)}  # type: ignore[dict-item]
     verdict = read(figures, settings, population.num_rows, any(f.severity == "error" for f in findings))
     anomalies = stratum_anomalies(placed, settings)
     anomalies += row_anomalies(runs, population, anomalies, settings)
@@ -196,6 +200,7 @@ def _figures(table: pa.Table | None, held_out: StageResult | None, labelled: Sta
         adjusted[10],
         _proportion(held_out, "heldout@10"),
         _proportion(labelled, "labelled_success@10"),
+        let_through(table),
     )
 
 

@@ -41,17 +41,18 @@ def verdict_findings(verdict: Verdict, runs: dict[str, pa.Table | None], setting
 
 def _self_low(verdict: Verdict, table: pa.Table | None, settings: IndexAuditSettings) -> list[Finding]:
     found = []
+    limits, figures, states = settings.limits, verdict.figures, verdict.states
     for measure, column, figure, state, limit in (
-        ("self@1", "hit_1", verdict.figures.self_1, verdict.states.self_1, settings.limits.self_at_1),
-        ("self@10", "hit_10", verdict.figures.self_10, verdict.states.self_10, settings.limits.self_at_10),
+        ("self@1", "hit_1", figures.self_1, states.self_1, limits.self_at_1),
+        ("self@10", "hit_10", figures.self_10, states.self_10, limits.self_at_10),
     ):
         if state == "low" and figure.value is not None and table is not None:
             found.append(
                 Finding(
                     "self_low",
                     "warning",
-                    f"{measure} is {shown(figure)}, under the {limit:.1%} asked for.",
-                    "Follow the causes of the misses, the most frequent first.",
+                    f"{measure} is {shown(figure)}, under the {limit:.1%} asked for.{_let_through(verdict, measure)}",
+                    _remedy_of_low(verdict, settings),
                     n_compared=figure.n,
                     share=1 - figure.value,
                     evidence={"measure": measure, "figure": figure.as_dict(), "limit": limit},
@@ -59,6 +60,32 @@ def _self_low(verdict: Verdict, table: pa.Table | None, settings: IndexAuditSett
                 )
             )
     return found
+
+
+def _let_through(verdict: Verdict, measure: str) -> str:
+    """What the filter hides and what is found of the rest, as a sentence after others."""
+    passed = verdict.figures.let_through
+    if passed is None:
+        return ""
+    figure = passed.self_1 if measure == "self@1" else passed.self_10
+    rest = (
+        f"among the {passed.n:,} that it lets through {measure} is {shown(figure)}"
+        if passed.n
+        else "it lets none through"
+    )
+    return f" The filter hides {passed.hidden:,} of the {passed.hidden + passed.n:,} probes; {rest}."
+
+
+def _remedy_of_low(verdict: Verdict, settings: IndexAuditSettings) -> str:
+    passed = verdict.figures.let_through
+    if passed is None or not passed.explains(settings.limits):
+        return "Follow the causes of the misses, the most frequent first."
+    if not passed.n:
+        return "Mend the filter (index.filter), or the columns it asks for: every search comes back empty."
+    return (
+        "Nothing to do where the filter is meant to hide these rows (see filter_excludes); otherwise mend it, or the "
+        "columns it asks for."
+    )
 
 
 def _gap(verdict: Verdict, table: pa.Table | None, settings: IndexAuditSettings) -> list[Finding]:

@@ -14,6 +14,7 @@ from audit_pipeline.findings import Finding
 from audit_pipeline.proportions import Proportion, smallest_visible_share
 
 if TYPE_CHECKING:
+    from audit_pipeline.retrieval.let_through import LetThrough
     from audit_pipeline.retrieval.verdict import Verdict
 
 MEANING = {
@@ -43,6 +44,16 @@ MEANING = {
     "undecided": "The sample does not decide on which side of its limits this index stands.",
 }
 
+HIDDEN = (
+    "Too few chunks find themselves, and the filter explains it: those that it lets through do, twins counted as hits, "
+    "so this says nothing against vectors or index. Where it is meant to hide the others, there is nothing to mend."
+)
+NOTHING_LET_THROUGH = (
+    "The filter lets no probed row through: the application's searches come back empty, however good the vectors and "
+    "the index are. Mend index.filter, or the columns it asks for, before anything else."
+)
+_BLAMED = frozenset(("vectors_or_index", "local_defect", "contradiction"))  # readings that a filter can explain
+
 QUERY_SIDE_ALONE = (
     "Chunks find themselves, and labelled queries do well with the prompts of the settings; but that is not what the "
     "application sends."
@@ -68,14 +79,14 @@ def verdict_text(
     """
     parts = [
         _figures(verdict),
-        _meaning(verdict, findings),
+        _meaning(verdict, settings, findings),
         _undecided(verdict),
         _unmeasured(verdict, settings, runs["labelled"], observed),
         _observed(observed, findings),
         arms,
         _haystacks(runs["held_out"]),
     ]
-    parts.append(_causes(runs["self"]))
+    parts.append(_causes(runs["self"], verdict.figures.let_through))
     parts.append(_errors(findings))
     parts.append(_blind(blind_spots))
     visible = smallest_visible_share(batch_probes)
@@ -129,13 +140,24 @@ def _undecided(verdict: Verdict) -> str:
     return f"It is one of {', '.join(verdict.possible)}: " + "; ".join(said) + "."
 
 
-def _meaning(verdict: Verdict, findings: Sequence[Finding]) -> str:
+def _meaning(verdict: Verdict, settings: IndexAuditSettings, findings: Sequence[Finding]) -> str:
     if not verdict.figures.self_1.n:
         return NOTHING_SEARCHED
     errors = {finding.code for finding in findings if finding.severity == "error"}
     if verdict.reading == "local_defect" and verdict.states.labelled == "high" and errors == {"query_side_mismatch"}:
         return QUERY_SIDE_ALONE
-    return MEANING[verdict.reading]
+    passed = verdict.figures.let_through
+    if passed is None or verdict.reading not in _BLAMED or "low" not in (verdict.states.self_1, verdict.states.self_10):
+        return MEANING[verdict.reading]
+    if not passed.n:
+        return NOTHING_LET_THROUGH
+    return HIDDEN if passed.explains(settings.limits) else MEANING[verdict.reading]
+
+
+def hidden_misses(passed: LetThrough, misses: int) -> str:
+    """How many misses are rows that the filter hides, and what is found of the others, as a clause."""
+    said = f"{passed.hidden:,} of the {misses:,} self misses are rows that the filter hides"
+    return f"{said}; among the {passed.n:,} probes that it lets through self@1 is {shown(passed.self_1)}"
 
 
 def _unmeasured(
@@ -193,14 +215,16 @@ def _haystacks(table: pa.Table | None) -> str:
     return _sentence(said + hits)
 
 
-def _causes(table: pa.Table | None) -> str:
+def _causes(table: pa.Table | None, passed: LetThrough | None) -> str:
     if table is None or table.num_rows == 0:
         return ""
     counts = Counter(cause for cause in table["cause"].to_pylist() if cause is not None)
     if not counts:
         return ""
     by_count = sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))
-    return f"Causes of the {sum(counts.values()):,} self misses: " + ", ".join(f"{c} {n:,}" for c, n in by_count) + "."
+    misses = sum(counts.values())
+    said = f"Causes of the {misses:,} self misses: " + ", ".join(f"{c} {n:,}" for c, n in by_count) + "."
+    return f"{said} {_sentence(hidden_misses(passed, misses))}" if passed is not None and passed.n else said
 
 
 def _errors(findings: Sequence[Finding]) -> str:

@@ -10,6 +10,7 @@ from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.findings import Finding
 from audit_pipeline.proportions import NOT_MEASURED, Proportion, wilson
 from audit_pipeline.results import StageResult
+from audit_pipeline.retrieval.let_through import let_through
 from audit_pipeline.retrieval.strata import DIMENSIONS
 from audit_pipeline.retrieval.verdict import (
     blind_spots,
@@ -283,3 +284,69 @@ def test_labelled_queries_that_cannot_be_measured_are_not_said_to_be_missing():
     text = run.summary["verdict"]["text"]
     assert "Figures at 10 need ten rows, and the application asks for 5" in text
     assert "no labelled queries" not in text
+
+
+HIDDEN = [("filter_excluded", False, {"filter": "published = true", "row_passes": False})] * 100
+
+
+def test_rows_that_the_filter_hides_are_no_broken_vectors():
+    found = verdict(self_result(1000, HIDDEN))
+    text, low = found.summary["verdict"]["text"], codes(found)["self_low"]
+    assert found.summary["verdict"]["reading"] == "vectors_or_index"  # the table of readings stays as it is
+    assert "No work on prompts" not in text
+    assert "the filter explains it" in text
+    assert (
+        "100 of the 100 self misses are rows that the filter hides; among the 900 probes that it lets through" in text
+    )
+    assert "self@10 is 100.0% (all 900)" in low.message
+    assert "meant to hide" in low.remedy
+    assert found.summary["self_retrieval"]["let_through"]["self@1"] == wilson(900, 900).as_dict() | {"low": 1.0}
+    assert (found.summary["self_retrieval"]["let_through"]["hidden"], low.share) == (100, pytest.approx(0.1))
+
+
+def test_twins_among_the_rows_let_through_are_no_broken_vectors_either():
+    text = verdict(self_result(1000, HIDDEN + TWINS)).summary["verdict"]["text"]
+    assert "the filter explains it" in text
+    assert "among the 900 probes that it lets through self@1 is 95.6% (all 900)" in text
+
+
+def test_the_vectors_are_blamed_where_rows_let_through_are_missed_too():
+    found = verdict(self_result(1000, HIDDEN + LOST))
+    text = found.summary["verdict"]["text"]
+    assert "No work on prompts" in text
+    assert "100 of the 140 self misses are rows that the filter hides" in text
+    assert "Follow the causes" in codes(found)["self_low"].remedy
+    # A filter that is applied after the search loses rows that pass it: the search is at fault.
+    late = [("filter_excluded", False, {"filter": "x", "found_by": "prefilter"})] * 100
+    assert "No work on prompts" in verdict(self_result(1000, late)).summary["verdict"]["text"]
+
+
+def test_a_filter_that_lets_nothing_through_says_so():
+    found = verdict(self_result(100, HIDDEN))
+    assert "lets no probed row through" in found.summary["verdict"]["text"]
+    assert "it lets none through" in codes(found)["self_low"].message
+    assert "index.filter" in codes(found)["self_low"].remedy
+
+
+def test_where_nothing_is_hidden_nothing_is_said_of_a_filter():
+    for run in (PERFECT, self_result(1000, LOST)):
+        found = verdict(run)
+        assert "filter" not in found.summary["verdict"]["text"]
+        assert "let_through" not in found.summary["self_retrieval"]
+        assert all("filter" not in finding.message for finding in found.findings)
+
+
+def test_probes_drawn_by_stratum_weigh_as_many_chunks_as_pass():
+    # Of 900 chunks of one stratum 10 of 20 probes pass and 5 of these hit; of 100 of the other all 20, and all hit.
+    table = self_result(40, []).tables["self_retrieval"].to_pylist()
+    for place, row in enumerate(table):
+        row |= {"stratum": "long" if place < 20 else "short", "stratum_chunks": 900 if place < 20 else 100}
+        if place < 10:
+            row |= {"hit_1": False, "hit_10": False, "cause": HIDDEN[0][0], "evidence": json.dumps(HIDDEN[0][2])}
+        elif place < 15:
+            row |= {"hit_1": False, "cause": "encoder", "evidence": "{}"}
+    passed = let_through(pa.Table.from_pylist(table, schema=self_table([]).schema))
+    assert passed is not None
+    assert (passed.hidden, passed.n, passed.self_1.n) == (10, 30, 30)
+    assert passed.self_1.value == pytest.approx((450 * 0.5 + 100) / 550)
+    assert passed.self_10.value == 1

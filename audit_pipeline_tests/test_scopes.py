@@ -75,3 +75,27 @@ def test_scopes_in_words() -> None:
     assert describe({"source": "a"}) == "source 'a'"
     assert describe({"ingestion_date": "2026-01-02"}) == "date 2026-01-02"
     assert describe({"source": "a", "ingestion_date": "2026-01-02"}) == "source 'a' on 2026-01-02"
+
+
+def test_a_cell_without_a_date_is_named_by_its_source_alone() -> None:
+    undated = {("a", None), ("b", None), ("c", None)}
+    assert merge_cells({("b", None)}, undated) == [{"source": "b"}]
+    assert merge_cells({("a", None), ("b", None)}, undated) == [{"source": "a"}, {"source": "b"}]
+    assert merge_cells(undated, undated) == [{}]
+    assert merge_cells({(None, None)}, {*undated, (None, None)}) == [{"source": "(none)"}]
+
+
+def test_a_cell_without_a_date_beside_dated_ones_of_its_source_has_the_date_none() -> None:
+    mixed = GRID | {("a", None), ("d", None)}
+    single = {"source": "a", "ingestion_date": None}
+    assert merge_cells({("a", None)}, mixed) == [single]
+    assert cells_in(single, mixed) == {("a", None)}
+    assert cells_in({"source": "a"}, mixed) == {("a", None), ("a", D1), ("a", D2), ("a", D3)}
+    assert merge_cells({("a", None), ("b", D2)}, mixed) == [
+        single,
+        {"source": "b", "ingestion_date": "2026-01-02"},
+    ]
+    assert merge_cells({("a", None), ("a", D1), ("a", D2), ("a", D3)}, mixed) == [{"source": "a"}]
+    # To have no date is nothing that these cells share.
+    assert merge_cells({("a", None), ("d", None)}, mixed) == [{"source": "d"}, single]
+    assert describe(single) == "source 'a' without a date"

@@ -76,6 +76,22 @@ def parse_batch_key(key: str) -> tuple[dt.date, str]:
     return period, source_slug
 
 
+def cells_of(rows: pa.Table) -> dict[str, tuple[str | None, dt.date | None]]:
+    """Batch key -> (raw source, first day of the period) of rows with the fields batch, source and ingestion_date.
+
+    The day is None where no row of the batch has a date: its key holds the day of the first audit, which says nothing
+    of the rows. Rows without the field ingestion_date are taken for dated ones. Null batches are left out.
+    """
+    fields = ["source", *(["ingestion_date"] if "ingestion_date" in rows.column_names else [])]
+    found = rows.select(["batch", *fields]).group_by(["batch"]).aggregate([(name, "min") for name in fields])
+    cells: dict[str, tuple[str | None, dt.date | None]] = {}
+    for row in found.to_pylist():
+        if row["batch"] is not None:
+            dated = row.get("ingestion_date_min", True) is not None
+            cells[row["batch"]] = (row["source_min"], parse_batch_key(row["batch"])[0] if dated else None)
+    return cells
+
+
 @overload
 def period_start(dates: dt.date, grain: Grain) -> dt.date: ...
 @overload

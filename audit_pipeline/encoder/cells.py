@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from audit_pipeline.config import EncoderSettings
-from audit_pipeline.corpus.batches import display_source, parse_batch_key
+from audit_pipeline.corpus.batches import cells_of, display_source, parse_batch_key
 from audit_pipeline.encoder.calibration import Calibration
 from audit_pipeline.encoder.fidelity import (
     CUT,
@@ -33,8 +33,8 @@ ADOPTED_SHARE = 0.9
 IN_CONFIGURED_ARM = (FAITHFUL, TEXT_DRIFT, CUT, UNCUT)
 """States of rows whose vector is in the configured arm, whatever text it encodes."""
 
-Cell = tuple[str, dt.date]
-"""(source as displayed, first day of the period)."""
+Cell = tuple[str | None, dt.date | None]
+"""(source as displayed, first day of the period; None where no row of it has a date)."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class CellVerdict:
         source, period = self.cell
         return {
             "source": source,
-            "ingestion_date": period.isoformat(),
+            "ingestion_date": None if period is None else period.isoformat(),
             "role": self.role,
             "loss": self.loss,
             "margin": self.margin,
@@ -76,18 +76,15 @@ class Cells:
 
     @classmethod
     def of(cls, rows: pa.Table) -> Cells:
-        """From a table's columns batch and, where it has one, source."""
+        """From a table's columns batch and, where it has them, source and ingestion_date."""
         keys = sorted(rows["batch"].unique().to_pylist())
         codes = pc.index_in(rows["batch"].combine_chunks(), value_set=pa.array(keys, pa.string())).to_numpy(
             zero_copy_only=False
         )
-        _, first = np.unique(codes, return_index=True)
-        periods_and_slugs = [parse_batch_key(key) for key in keys]
-        if "source" in rows.column_names:
-            raw = rows["source"].take(pa.array(first)).to_pylist()
-        else:
-            raw = [slug for _, slug in periods_and_slugs]
-        cells = [(display_source(r), period) for r, (period, _) in zip(raw, periods_and_slugs, strict=True)]
+        if "source" not in rows.column_names:
+            return cls(keys, [(slug, day) for day, slug in map(parse_batch_key, keys)], codes)
+        found = cells_of(rows)
+        cells: list[Cell] = [(display_source(found[key][0]), found[key][1]) for key in keys]
         return cls(keys, cells, codes)
 
     def measured(self, sample: Sample) -> set[Cell]:

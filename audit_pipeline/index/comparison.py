@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from audit_pipeline import schemas
-from audit_pipeline.corpus.batches import parse_batch_key
+from audit_pipeline.corpus.batches import cells_of
 from audit_pipeline.index.placeholders import blank_texts, placeholder_rows
 from audit_pipeline.index.snapshot import USABLE, VECTOR_STATES, WRONG_DIMENSION
 from audit_pipeline.index.text_drift import kind_of_drift
@@ -233,10 +233,8 @@ def _cells(rows: pa.Table, store: pa.Table | None, rejected: pa.Table | None) ->
     for table in (rejected, rows, store):
         if table is None:
             continue
-        pairs = table.select(["batch", "source"]).group_by(["batch"]).aggregate([("source", "min")])
-        for batch, source in zip(pairs["batch"].to_pylist(), pairs["source_min"].to_pylist(), strict=True):
-            if batch is not None:
-                cells[batch] = (source, parse_batch_key(batch)[0])
+        for batch, (source, day) in cells_of(table).items():
+            cells[batch] = (source, day or cells.get(batch, (None, None))[1])
     return cells
 
 

@@ -8,9 +8,9 @@ from typing import Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from audit_pipeline.corpus.batches import parse_batch_key
+from audit_pipeline.corpus.batches import cells_of
 from audit_pipeline.findings import MAX_EXAMPLES, Finding
-from audit_pipeline.scopes import Cell, cells_in, describe, merge_cells
+from audit_pipeline.scopes import cells_in, describe, merge_cells
 
 MIN_CELL_ROWS = 20
 """Cells with fewer rows are too small for a share that means anything; where all are, the corpus is counted as one."""
@@ -30,8 +30,8 @@ def truncation_findings(lengths: pa.Table, limit: ReadLimit, most: float) -> lis
 
     Where no cell has so many, as with small batches every day, all rows together are judged as one cell.
 
-    ``lengths`` has chunk_id, source, batch, n_tokens and n_words of the chunks. Rows whose length is not known in the
-    limit's unit are not counted; where none is, the check is not measured.
+    ``lengths`` has chunk_id, source, ingestion_date, batch, n_tokens and n_words of the chunks. Rows whose length is
+    not known in the limit's unit are not counted; where none is, the check is not measured.
     """
     column = lengths["n_tokens" if limit.unit == "tokens" else "n_words"]
     known = lengths.filter(pc.is_valid(column))
@@ -39,11 +39,10 @@ def truncation_findings(lengths: pa.Table, limit: ReadLimit, most: float) -> lis
         return [truncation_not_measured("no row's tokens were counted")]
     over = pc.greater(column.filter(pc.is_valid(column)), limit.length)
     counted = known.append_column("over", pc.cast(over, pa.int64()))
-    per_batch = counted.group_by("batch").aggregate([("over", "sum"), ("over", "count"), ("source", "min")])
-    cells: dict[str, Cell] = {}
+    per_batch = counted.group_by("batch").aggregate([("over", "sum"), ("over", "count")])
+    cells = cells_of(known)
     cut: set[str] = set()
     for row in per_batch.to_pylist():
-        cells[row["batch"]] = (row["source_min"], parse_batch_key(row["batch"])[0])
         if row["over_count"] >= MIN_CELL_ROWS and row["over_sum"] > most * row["over_count"]:
             cut.add(row["batch"])
     if pc.max(per_batch["over_count"]).as_py() < MIN_CELL_ROWS <= counted.num_rows:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from audit_pipeline.corpus.batches import display_source, parse_batch_key
+from audit_pipeline.corpus.batches import cells_of
 from audit_pipeline.findings import Finding
 from audit_pipeline.scopes import Cell, cells_in, describe, merge_cells
 
@@ -27,7 +27,8 @@ def vector_findings(probes: pa.Table, reported: Sequence[Finding]) -> list[Findi
     Each such miss is proven: its row's vector is unfaithful, and a fresh encoding in its place would hit. A batch with
     few bad rows can escape the fingerprint's sample and still lose a probe.
     """
-    cells = [_cell(row) for row in probes.select(["source", "batch"]).to_pylist()]
+    cell_of = cells_of(probes)
+    cells = [cell_of[batch] for batch in probes["batch"].to_pylist()]
     all_cells = set(cells)
     ids = probes["chunk_id"].to_pylist()
     # A miss that is the fault of rows ahead says nothing against its own row.
@@ -57,11 +58,6 @@ def vector_findings(probes: pa.Table, reported: Sequence[Finding]) -> list[Findi
                 )
             )
     return findings
-
-
-def _cell(row: dict[str, Any]) -> Cell:
-    period, _ = parse_batch_key(row["batch"])
-    return display_source(row["source"]), period
 
 
 def _named(scope: dict[str, Any], all_cells: set[Cell]) -> set[Cell]:

@@ -8,6 +8,7 @@ from audit_pipeline.corpus.batches import (
     SLUG_PATTERN,
     batch_key,
     batch_keys,
+    cells_of,
     parse_batch_key,
     period_start,
     slug,
@@ -40,3 +41,21 @@ def test_keys_of_rows_follow_source_and_date() -> None:
     sources = pa.array(["b", None, "b"])
     dates = pa.array([dt.date(2026, 1, 7), dt.date(2026, 1, 1), None], pa.date32())
     assert batch_keys(sources, dates, "week").to_pylist() == ["2026-01-05|b", "2025-12-29|none", None]
+
+
+def test_the_cells_of_batches_have_a_day_where_any_row_has_a_date() -> None:
+    day = dt.date(2026, 1, 7)
+    rows = pa.table(
+        {
+            "batch": ["2026-01-05|a", "2026-01-05|a", "2026-01-05|b-c", "2026-01-05|none", None],
+            "source": ["a", "a", "B c", None, "a"],
+            "ingestion_date": pa.array([None, day, None, None, day], pa.date32()),
+        }
+    )
+    monday = dt.date(2026, 1, 5)
+    assert cells_of(rows) == {
+        "2026-01-05|a": ("a", monday),
+        "2026-01-05|b-c": ("B c", None),
+        "2026-01-05|none": (None, None),
+    }
+    assert cells_of(rows.drop_columns(["ingestion_date"]))["2026-01-05|b-c"] == ("B c", monday)

@@ -64,3 +64,11 @@ def test_lengths_that_are_not_known_are_not_measured() -> None:
     unknown = table.set_column(3, "n_tokens", pa.nulls(len(table), pa.int32()))
     (finding,) = told(unknown)
     assert (finding.code, finding.n_compared, finding.evidence) == ("not_measured", 0, {"checks": ["truncation"]})
+
+
+def test_cells_without_dates_are_named_by_their_source() -> None:
+    table = lengths((20, 0, 0, 0)).filter(pa.array([True] * 20 + [False] * 20 + [True] * 20 + [False] * 20))
+    undated = table.append_column("ingestion_date", pa.nulls(len(table), pa.date32()))
+    (finding,) = told(undated)
+    assert finding.scope == {"source": "a"}
+    assert "2026" not in finding.message

@@ -53,3 +53,12 @@ def test_each_cause_has_its_own_code_and_other_causes_are_no_vector_defects() ->
     found = {finding.code: finding.scope["source"] for finding in vector_findings(probes(*rows), [])}
     assert found == {"role_mismatch": "s0", "vector_drift": "s1"}
     assert vector_findings(probes(("a", "2026-01-01", None)), []) == []
+
+
+def test_a_batch_without_dates_is_named_by_its_source_alone() -> None:
+    undated = probes(*ROWS).append_column("ingestion_date", pa.nulls(len(ROWS), pa.date32()))
+    (finding,) = vector_findings(undated, [])
+    assert finding.scope == {"source": "b"}
+    assert "(source 'b')" in finding.message
+    known = Finding("misaligned_vectors", "error", "m", "r", 4, 0.5, {"source": "b"})
+    assert vector_findings(undated, [known]) == []

@@ -11,7 +11,7 @@ READINGS: dict[str, tuple[str, str]] = {
     "healthy": ("good", "Search works, as far as this audit can see"),
     "local_defect": ("bad", "Search works, but some documents cannot be found"),
     "relationship": ("bad", "The index works, but queries and documents do not meet"),
-    "vectors_or_index": ("bad", "The vectors or the index are broken"),
+    "vectors_or_index": ("bad", "Too few documents find themselves: rows, vectors or index are at fault"),
     "twins": ("unsure", "Search works, but near-identical chunks take each other's place"),
     "contradiction": ("unsure", "The measurements contradict each other"),
     "content": ("unsure", "The index works, but its texts are hard to tell apart by meaning"),
@@ -141,6 +141,12 @@ NOTHING_LET_THROUGH = (
     "Yes: the application's filter leaves none of the probed chunks to be found. Vectors and index are not to blame.",
 )
 
+CUT = (
+    "unsure",
+    "The index works, but many of its texts are longer than what is read of them",
+    "For what stands behind the limit: no vector holds it. Smaller chunks, or an encoder that reads more, find it.",
+)
+
 OTHER_ROWS = (
     "unsure",
     "The index finds its own documents, but production does not get the closest rows",
@@ -167,6 +173,8 @@ def verdict_words(audit: Mapping[str, Any]) -> tuple[str, str, str]:
             return NOTHING_LET_THROUGH
         if passed["explains"] and not errors:
             return HIDDEN
+    if reading == "content" and any(finding["code"] == "truncation" for finding in audit["findings"]):
+        return CUT
     return (*READINGS[reading], ANSWERS[reading])
 
 

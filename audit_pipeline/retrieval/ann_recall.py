@@ -121,7 +121,7 @@ def _not_measured(reason: str) -> Finding:
         "not_measured",
         "info",
         f"ann_recall@{K} was not measured: {reason}.",
-        "Ask for at least ten rows, and give the audit an encoder.",
+        "It needs held-out or labelled queries, ten rows asked for, and a search without a score cut-off.",
         n_compared=0,
         evidence={"measure": f"ann_recall@{K}"},
     )

@@ -182,12 +182,14 @@ def _named(name: str, value: str | None) -> str:
     return f"{name.replace('_', ' ') if name in _OF_A_SCOPE else name} {value}"  # a column keeps its name
 
 
-def _remedy(scope: dict[str, str], missed: pd.DataFrame) -> str:
+def _remedy(run: str, scope: dict[str, str], missed: pd.DataFrame) -> str:
     """What to do of the misses: what a reader cuts off, or what all texts of a length share, no re-ingestion mends."""
     if "cause" in missed and len(missed) and (missed["cause"] == "truncated").mean() >= _MOSTLY:
         return "Its misses differ only beyond what the encoder reads of them: cut them into shorter chunks."
     if "length_band" in scope:
         return "Look at the causes of its misses: what texts of this length have in common is no fault of one batch."
+    if run == "held_out":
+        return "Look at its texts: short, repeated or cut ones leave little to be found by; then at what wrote them."
     return "Look at the causes of its misses; then re-ingest it the way the others were ingested."
 
 
@@ -202,7 +204,7 @@ def _finding(run: RunMeasures, scope: dict[str, str], contrast: Contrast, probes
         "warning",
         f"{named}: {measure} is {contrast.hits:,} of {contrast.n:,}, {contrast.effect:.0%} under the rest of its kind"
         f"{'' if 'length_band' in scope else ' at equal length'}; twins count as hits.",
-        _remedy(scope, missed),
+        _remedy(run.run, scope, missed),
         n_compared=contrast.n,
         share=1 - contrast.hits / contrast.n,
         # Findings have no scope for a document or a place in it: they stand in the evidence.

@@ -25,6 +25,7 @@ from audit_pipeline.retrieval.verdict_findings import verdict_findings
 from audit_pipeline.retrieval.verdict_table import State, States, readings_of
 from audit_pipeline.retrieval.verdict_text import verdict_text
 
+UNKNOWN_TEXT = "what the vectors encode is not known, so the settings' prompts say nothing of them"
 HELD_OUT_LOW = 0.5
 """heldout@10 under this is a low ceiling: most sentences do not lead back to their chunk. A reading, not a limit."""
 
@@ -97,7 +98,8 @@ def run_verdict(
     anomalies = stratum_anomalies(placed, settings)
     anomalies += row_anomalies(runs, population, anomalies, settings)
     own = verdict_findings(verdict, runs, settings)
-    blind = blind_spots(settings, own_prompts or {})
+    unknown = any(finding.code == "embedded_text_unknown" for finding in findings)
+    blind = [UNKNOWN_TEXT] if unknown else blind_spots(settings, own_prompts or {})
     smallest = median_batch_probes(runs["self"]) if runs["self"] is not None else 0
     seen = observed.summary if observed is not None and observed.summary else None
     text = verdict_text(verdict, settings, runs, [*findings, *anomalies], blind, smallest, seen, arms_text(arms))

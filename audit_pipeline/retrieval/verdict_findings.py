@@ -25,6 +25,8 @@ _INELIGIBLE = {
     "repeated": "repeat the held text",
     "missing_row": "are not in the table",
     "not_looked_at": "were not looked at",
+    "role_unknown": "are of batches whose vectors no known prompt or template gives",
+    "text_not_embedded": "are of batches whose vectors encode something else than the text",
 }
 HUB_WINS = 5
 """Probes of other chunks that one chunk must win to be named a hub."""
@@ -195,7 +197,7 @@ def _not_measured(verdict: Verdict, held_out: pa.Table | None) -> list[Finding]:
     remedies = {
         "self@1": (figures.self_1, "Name an encoder, and check that the sample is not empty."),
         "self@10": (figures.self_10, "Ask for at least ten rows (index.search.limit), and name an encoder."),
-        "heldout@10": (figures.held_out, "It needs an encoder and chunks of three sentences or more."),
+        "heldout@10": (figures.held_out, _remedy_of_no_ceiling(held_out)),
         "labelled_success@10": (figures.labelled, "Hand over labelled queries (labels.queries) and ask for ten rows."),
     }
     return [
@@ -223,6 +225,13 @@ def _why_no_ceiling(table: pa.Table | None) -> str:
     if overlap:
         said.append(f"of {eligible:,} held sentences {overlap:,} stand in another chunk too, as in overlapping windows")
     return f": of {table.num_rows:,} probes {', '.join(said)}" if said else ""
+
+
+def _remedy_of_no_ceiling(table: pa.Table | None) -> str:
+    reasons = Counter([] if table is None else table["ineligible_reason"].drop_null().to_pylist())
+    if reasons and reasons.most_common(1)[0][0] == "role_unknown":
+        return "Name what was embedded (index.embed_text), and the prompt before it (encoder.passage_prompt)."
+    return "It needs an encoder and chunks of three sentences or more."
 
 
 def _missed(table: pa.Table, column: str, key: str) -> list[str]:

@@ -25,8 +25,8 @@ MEANING = {
         "prompts on both sides, the words of the queries with the words of the texts, and the application's query path."
     ),
     "vectors_or_index": (
-        "Too few chunks find themselves. No work on prompts or phrasing will help before the vectors or the index are "
-        "mended."
+        "Too few chunks find themselves. No work on prompts or phrasing will help before what the causes name is "
+        "mended: rows, vectors or index."
     ),
     "twins": (
         "Near-identical chunks take rank 1 from each other; counted as hits, they explain what is missing. This is "
@@ -59,6 +59,10 @@ QUERY_SIDE_ALONE = (
     "application sends."
 )
 _K = 10
+CUT = (
+    "Chunks find themselves, but a sentence rarely leads back to its chunk, and many chunks are longer than what is "
+    "read of them (truncation): split them first, then measure again."
+)
 NOTHING_SEARCHED = "No probe was searched, so nothing is known about retrieval."
 
 
@@ -146,6 +150,8 @@ def _meaning(verdict: Verdict, settings: IndexAuditSettings, findings: Sequence[
     errors = {finding.code for finding in findings if finding.severity == "error"}
     if verdict.reading == "local_defect" and verdict.states.labelled == "high" and errors == {"query_side_mismatch"}:
         return QUERY_SIDE_ALONE
+    if verdict.reading == "content" and any(finding.code == "truncation" for finding in findings):
+        return CUT
     passed = verdict.figures.let_through
     if passed is None or verdict.reading not in _BLAMED or "low" not in (verdict.states.self_1, verdict.states.self_10):
         return MEANING[verdict.reading]

@@ -37,8 +37,9 @@ class Naming:
 
 def chunk_rows(
     columns: pa.Table, paths: ColumnPaths, naming: Naming, derived: Mapping[str, Derive]
-) -> tuple[pa.Table, UnreadDates | None]:
-    """The rows with the fields of ``schemas.CHUNKS`` and those that a template may name, and dates not understood.
+) -> tuple[pa.Table, UnreadDates | None, int]:
+    """(rows with the fields of ``schemas.CHUNKS`` and those that a template may name, dates not understood, rows whose
+    id is null although the table has ids).
 
     Fields the table lacks are null, or made up as ``naming`` says; rows without an id get one from their text.
     """
@@ -52,6 +53,7 @@ def chunk_rows(
                 if isinstance(path, FieldPath) and path.keys:
                     refuse_lost_keys(path, columns, as_strings(path.values(columns)), field)
     fields["text"] = fields["text"].fill_null("")
+    nameless = fields["chunk_id"].null_count if "chunk_id" in paths.fields else 0
     if fields["chunk_id"].null_count:
         fields["chunk_id"] = pc.coalesce(fields["chunk_id"], content_ids(fields["text"]))
     if naming.prefix is not None:
@@ -87,4 +89,4 @@ def chunk_rows(
     for name, derive in derived.items():
         if name not in rows.column_names:
             rows = rows.append_column(name, derive(columns))
-    return rows, unread
+    return rows, unread, nameless

@@ -13,7 +13,7 @@ from audit_pipeline.index.snapshot import TableSnapshot
 
 
 def unmeasured_of_layout(snapshot: TableSnapshot) -> list[Finding]:
-    """not_measured: a table without text, dates that were not understood, several tables searched as one."""
+    """not_measured: a table without text, null ids, dates that were not understood, several tables searched as one."""
     findings = []
     if "text" in snapshot.absent:
         checks = [
@@ -30,6 +30,16 @@ def unmeasured_of_layout(snapshot: TableSnapshot) -> list[Finding]:
                 "Not measured: what needs text, for the table holds none.",
                 "Audit the table that holds the texts, or name the text under index.columns.",
                 {"checks": checks, "layout": snapshot.info.layout},
+            )
+        )
+    if snapshot.nameless:
+        findings.append(
+            _not_measured(
+                f"{snapshot.nameless:,} of {snapshot.rows.num_rows:,} rows have no id though the table has ids: "
+                "nothing outside can refer to them, and here they go by an id made of their text.",
+                "Give every row an id when it is written, or name the column that identifies rows under "
+                "index.columns.chunk_id.",
+                {"checks": ["ids"], "rows": snapshot.nameless},
             )
         )
     unread = snapshot.unread_dates

@@ -106,7 +106,7 @@ def open_snapshot(
         grain,
         prefix=table_of if many else None,
     )
-    rows, unread = chunk_rows(columns, paths, naming, {name: made for name, (_, made) in derived.items()})
+    rows, unread, nameless = chunk_rows(columns, paths, naming, {name: made for name, (_, made) in derived.items()})
     infos = [_info_of(one, paths, settings, uri, vectors.shape[1]) for one in opened]
     snapshot = TableSnapshot(
         rows=rows,
@@ -117,6 +117,7 @@ def open_snapshot(
         search=_nothing,
         absent=paths.absent,
         unread_dates=unread,
+        nameless=nameless,
         zeros_meant=layout.zeros_meant,
     )
     if many:

@@ -111,8 +111,9 @@ class TableSnapshot:
     true nor false, which SQL drops; None without a filter. Where the filter names columns, ``row_filter`` fills it
     from a row, ``passes_filter`` is each row under its own filter, and ``rows_passing`` says what a filled one lets
     through; None otherwise. ``absent`` names the fields of
-    ``config.CHUNK_COLUMNS`` that the table does not hold. ``rows`` may hold further fields, of ``index.embed_text``
-    and of the layout. ``zeros_meant`` says that the writer puts a zero vector where it has none on purpose.
+    ``config.CHUNK_COLUMNS`` that the table does not hold, ``nameless`` counts the rows whose id is null where it holds
+    ids. ``rows`` may hold further fields, of ``index.embed_text`` and of the layout. ``zeros_meant`` says that the
+    writer puts a zero vector where it has none on purpose.
     """
 
     rows: pa.Table
@@ -126,6 +127,7 @@ class TableSnapshot:
     filter_undecided: np.ndarray | None = None
     absent: tuple[str, ...] = ()
     unread_dates: UnreadDates | None = None
+    nameless: int = 0
     zeros_meant: bool = False
     row_filter: RowFilter | None = None
     rows_passing: RowsPassing | None = None

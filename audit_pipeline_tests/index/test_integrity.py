@@ -19,6 +19,7 @@ from audit_pipeline_tests.index.builders import (
     audit_settings,
     chunks,
     foreign,
+    lists,
     snapshot_of,
     unit_vectors,
     write,
@@ -377,3 +378,21 @@ def test_rows_that_the_filter_keeps_out_are_counted_and_those_lost_to_a_null_are
     assert {finding.severity: finding.examples for finding in found} == {"warning": ["c2", "c3"], "info": ["c4"]}
     assert [finding.share for finding in found] == [0.25, 0.125]
     assert told(audited(tmp_path, None, None, (), filter="chunk_id != 'z'"), "filter_excludes") == []
+
+
+def test_rows_whose_id_is_null_are_counted_and_never_an_error(tmp_path: Path) -> None:
+    ids = [None if n in (2, 5) else name for n, name in enumerate(IDS)]
+    texts = [f"text of {name}" for name in IDS]
+    vectors = lists(unit_vectors(8))
+    for name, columns, told_of in (
+        ("some", {"chunk_id": ids}, 2),
+        ("none", {"chunk_id": IDS}, None),
+        ("no column", {}, None),
+    ):
+        folder = tmp_path / name
+        write(folder / "db", pa.table({**columns, "text": texts, "vector": vectors}))
+        found = [f for f in audited(folder, None, None).findings if f.evidence.get("checks") == ["ids"]]
+        assert [(f.code, f.severity, f.evidence["rows"]) for f in found] == (
+            [("not_measured", "info", told_of)] if told_of else []
+        )
+        assert ["2 of 8 rows have no id" in f.message for f in found] == [True] * len(found)

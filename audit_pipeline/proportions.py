@@ -114,6 +114,15 @@ def mcnemar(only_a: int, only_b: int) -> float:
     return float(binomtest(only_a, lost_or_won, 0.5).pvalue) if lost_or_won else 1.0
 
 
+def holm(p: np.ndarray) -> np.ndarray:
+    """Holm's adjusted p-values (m,): the family-wise error of m tests stays at the level compared with (Holm 1979)."""
+    order = np.argsort(p, kind="stable")
+    stepped = np.maximum.accumulate(p[order] * (len(p) - np.arange(len(p))))
+    adjusted = np.empty(len(p))
+    adjusted[order] = np.minimum(stepped, 1.0)
+    return adjusted
+
+
 def _combined(one: float, other: float, phi: float) -> float:
     return math.sqrt(max(0.0, one**2 - 2 * phi * one * other + other**2))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 
 from audit_pipeline.errors import AuditInputError
-from audit_pipeline.proportions import mcnemar, paired_difference
+from audit_pipeline.proportions import holm, mcnemar, paired_difference
 from audit_pipeline.report.pairing import MEASURES, RUNS, STRATA, Pairs, pair_probes
 from audit_pipeline.retrieval.anomalies import benjamini_hochberg
 from audit_pipeline.state import read_table
@@ -27,8 +27,9 @@ class Change:
     """One measure on the questions that both audits asked, over the whole (``scope`` empty) or in one stratum.
 
     ``difference`` is the second audit's share less the first's, with its 95 % interval; ``p`` is the exact McNemar
-    test, ``beyond_chance`` says whether it holds: at 5 % for the whole, at a false discovery rate of 5 % over the
-    strata (Benjamini & Hochberg 1995). ``causes`` counts why the questions that were lost are missed now.
+    test, ``beyond_chance`` says whether it holds: at 5 % over all measures together for the whole (Holm 1979), at a
+    false discovery rate of 5 % over the strata (Benjamini & Hochberg 1995). ``causes`` counts why the questions that
+    were lost are missed now.
     """
 
     measure: str
@@ -137,7 +138,7 @@ def compare(a: SavedReport, b: SavedReport) -> Comparison:
             }
             for run, pair in pairs.items()
         },
-        changes=changes,
+        changes=_judged(changes),
         strata=[change for pair in pairs.values() for change in _of_strata(pair)],
         new_findings=_without(b.audit["findings"], a.audit["findings"]),
         gone_findings=_without(a.audit["findings"], b.audit["findings"]),
@@ -171,6 +172,12 @@ def _change(pair: Pairs, measure: str, scope: dict[str, str], frame: pd.DataFram
         causes={str(cause): int(n) for cause, n in sorted(causes.items(), key=lambda item: (-item[1], item[0]))},
         examples=both.loc[lost, "id_b"].head(5).tolist(),
     )
+
+
+def _judged(changes: list[Change]) -> list[Change]:
+    """The changes with what is beyond chance among all of them: five measures are five chances of a false alarm."""
+    adjusted = holm(np.array([change.p for change in changes]))
+    return [replace(change, beyond_chance=bool(p <= 0.05)) for change, p in zip(changes, adjusted, strict=True)]
 
 
 def _of_strata(pair: Pairs) -> list[Change]:

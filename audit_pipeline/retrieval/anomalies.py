@@ -190,6 +190,8 @@ def _remedy(run: str, scope: dict[str, str], missed: pd.DataFrame) -> str:
         return "Look at the causes of its misses: what texts of this length have in common is no fault of one batch."
     if run == "held_out":
         return "Look at its texts: short, repeated or cut ones leave little to be found by; then at what wrote them."
+    if run == "labelled":
+        return "Compare the words and prompts of its queries with its texts, and check its judgements."
     return "Look at the causes of its misses; then re-ingest it the way the others were ingested."
 
 

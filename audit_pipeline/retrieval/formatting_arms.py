@@ -13,7 +13,7 @@ import pyarrow as pa
 from audit_pipeline import schemas
 from audit_pipeline.arms import as_arm, describe_arm, split_arm
 from audit_pipeline.encoder.roles import QUERY
-from audit_pipeline.proportions import Proportion, mcnemar, paired_difference, wilson
+from audit_pipeline.proportions import Proportion, holm, mcnemar, paired_difference, wilson
 from audit_pipeline.results import StageResult
 
 SIGNIFICANCE = 0.05
@@ -59,15 +59,6 @@ def arms_text(rows: Sequence[Mapping[str, Any]]) -> str:
                 f"{len(own)} other prompts."
             )
     return " ".join(said)
-
-
-def holm(p: np.ndarray) -> np.ndarray:
-    """Holm's adjusted p-values (m,): the family-wise error of m tests stays at the level compared with (Holm 1979)."""
-    order = np.argsort(p, kind="stable")
-    stepped = np.maximum.accumulate(p[order] * (len(p) - np.arange(len(p))))
-    adjusted = np.empty(len(p))
-    adjusted[order] = np.minimum(stepped, 1.0)
-    return adjusted
 
 
 def _compared(asked: Asked, arms: dict[str, str]) -> list[dict[str, Any]]:

@@ -144,6 +144,15 @@ def test_what_got_worse_is_told_with_interval_cause_and_stratum(audited: SmallAu
     assert max(map(len, text.splitlines())) <= 130
 
 
+def test_one_measure_of_many_that_changed_by_chance_is_not_told(audited: SmallAudit, tmp_path: Path) -> None:
+    before, after = saved(tmp_path / "before", audited, 0), saved(tmp_path / "after", audited, 6)
+    found = compare(open_report(before), open_report(after))
+    change = next(change for change in found.changes if change.measure == "self@1")
+    assert change.p == pytest.approx(2 / 2**6)  # .031 by itself, and one of several measures
+    assert len(found.changes) > 1
+    assert not change.beyond_chance
+
+
 def test_the_same_audit_twice_changed_nothing(audited: SmallAudit, tmp_path: Path) -> None:
     before, after = saved(tmp_path / "before", audited, 5), saved(tmp_path / "after", audited, 5)
     found = compare(open_report(before), open_report(after))

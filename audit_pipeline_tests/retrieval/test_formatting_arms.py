@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from audit_pipeline.retrieval.formatting_arms import Asked, arms_text, holm, run_formatting_arms
+from audit_pipeline.proportions import holm
+from audit_pipeline.retrieval.formatting_arms import Asked, arms_text, run_formatting_arms
 
 ARMS = {"query": "", "'query: '": "query: ", "'search_query: '": "search_query: "}
 

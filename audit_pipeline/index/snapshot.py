@@ -51,6 +51,19 @@ class IndexInfo:
         """The version of each table that was read."""
         return {info.table: info.version for info in self.tables or (self,)}
 
+    @property
+    def why_exact(self) -> str | None:
+        """Why no search of this table is approximate; None where an ANN index answers."""
+        if self.plan.get("engine") == "exact":
+            return str(self.plan["reason"])
+        if self.index_type is None:
+            return "every search is exact: no ANN index"
+        if self.plan.get("index", True):
+            return None
+        if self.index_metric is not None and self.index_metric != self.metric:
+            return f"every search is exact: the {self.index_type} index is for {self.index_metric}, not {self.metric}"
+        return f"every search is exact: LanceDB leaves the {self.index_type} index out"
+
 
 @dataclass(frozen=True)
 class UnreadDates:

@@ -37,6 +37,8 @@ def stage_metadata(result: StageResult) -> dict[str, Any]:
             if isinstance(measured, dict) and measured.get("value") is not None:
                 metadata[figure] = round(float(measured["value"]), 4)
                 metadata[f"{figure} n"] = int(measured["n"])
+    if isinstance(result.summary.get("reason"), str):
+        metadata["not measured"] = result.summary["reason"]
     if result.findings:
         metadata["findings"] = findings_table(result)
     return metadata

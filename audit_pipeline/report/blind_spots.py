@@ -23,7 +23,10 @@ def unmeasured(audit: Mapping[str, Any]) -> list[str]:
     if audit["observed"] is None:
         lines.append("Observed queries: what the application really sends was not seen. Give labels.observed.")
     if not is_measured(audit["ann_recall"]["ann_recall@10"]):
-        lines.append("ann_recall: what the approximate index loses against an exact search is unknown.")
+        reason = audit["ann_recall"].get(
+            "reason", "what the approximate index loses against an exact search is unknown"
+        )
+        lines.append(f"ann_recall@10: {reason}.")
     if audit["duplicates"]["recommended"]["provisional"]:
         lines.append("Duplicate labels: the threshold rests on the similarity floor alone. Give labels.pairs.")
     for finding in audit["findings"]:

@@ -47,13 +47,22 @@ def headline_cards(audit: Mapping[str, Any]) -> list[Card]:
             audit["ann_recall"]["ann_recall@10"],
             limits["ann_recall_at_10"],
             None,
+            unmeasured=audit["ann_recall"].get("reason", ""),
         ),
     ]
 
 
-def _card(name: str, question: str, figure: Any, limit: float | None, haystack: int | None, origin: str = "") -> Card:
+def _card(
+    name: str,
+    question: str,
+    figure: Any,
+    limit: float | None,
+    haystack: int | None,
+    origin: str = "",
+    unmeasured: str = "",
+) -> Card:
     if not is_measured(figure):
-        return Card(name, question, "not measured", "n 0", "", "none")
+        return Card(name, question, "not measured", unmeasured or "n 0", "", "none")
     among = f", among {number(haystack)} rows" if haystack else ""
     detail = f"95 %: {interval(figure)}; n\u00a0{number(figure['n'])}{among}"
     value = percent(figure["value"])

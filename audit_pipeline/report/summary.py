@@ -56,7 +56,11 @@ def _figure_lines(audit: Mapping[str, Any]) -> list[str]:
         ("self@10", own["self@10"], "own text among the first 10"),
         ("heldout@10", held["heldout@10"], "one sentence finds the rest of its chunk"),
         ("labelled@10", labelled.get("labelled_success@10"), "a judged query finds a relevant chunk"),
-        ("ann_recall@10", audit["ann_recall"]["ann_recall@10"], "results as good as an exact search"),
+        (
+            "ann_recall@10",
+            audit["ann_recall"]["ann_recall@10"],
+            audit["ann_recall"].get("reason", "results as good as an exact search"),
+        ),
     ]
     observed = audit["observed"]
     if observed is not None:

@@ -38,11 +38,17 @@ def run_ann_recall(
     search did not return counts as one that does not reach it, so short results lower the figure; where fewer than
     ten chunks can be found, as many as there are stand for ten. Only rows that the application's filter lets through
     count: those of each query's ``reach`` (default: of the declared filter), and a query that can be answered with
-    none is left out. Nothing is measured with a score cut-off or fewer than ten rows asked for. The similarity form
-    counts ties, as an id overlap would not (Aumueller et al. 2020, ANN-Benchmarks). Returns the table ann_recall and
-    the section of audit.json.
+    none is left out. Nothing is measured without an ANN index, which would compare exact with exact, nor with a score
+    cut-off or fewer than ten rows asked for. The similarity form counts ties, as an id overlap would not (Aumueller et
+    al. 2020, ANN-Benchmarks). Returns the table ann_recall and the section of audit.json.
     """
     search = settings.index.search
+    exact_because = snapshot.info.why_exact
+    if exact_because is not None:
+        if search.fast_search and snapshot.info.index_type is None:
+            exact_because = "no ANN index, and fast_search skips all rows outside one"
+        # index_absent, index_stale or the plan says it: a search that is exact needs no note of its own.
+        return _unmeasured(exact_because)
     unmeasured = None
     if queries.num_rows == 0:
         unmeasured = "no held-out or labelled query was encoded"
@@ -53,14 +59,15 @@ def run_ann_recall(
     elif search.min_score is not None:
         unmeasured = "the application's score cut-off shortens the results"
     if unmeasured is not None:
-        return _unmeasured(unmeasured)
+        return _unmeasured(unmeasured, _not_measured(unmeasured))
     exact = ExactSearch(snapshot.vectors, snapshot.searchable, snapshot.metric)
     identities = Identities(snapshot)
     reach = reach_of(snapshot, np.full(queries.num_rows, -1)) if reach is None else reach
     wanted = np.minimum(reach.of_each(available_ids(snapshot, identities, reach)), K)
     answerable = np.flatnonzero(wanted > 0)
     if not len(answerable):
-        return _unmeasured("the application's filter lets no row through for any query")
+        nobody = "the application's filter lets no row through for any query"
+        return _unmeasured(nobody, _not_measured(nobody))
     queries, query_vectors, wanted = queries.take(pa.array(answerable)), query_vectors[answerable], wanted[answerable]
     reach = reach.take(answerable)
     hits = search_in_blocks(snapshot, query_vectors, search.limit, progress, reach)
@@ -108,12 +115,9 @@ def _findings(figure: Proportion, snapshot: TableSnapshot, settings: IndexAuditS
     ]
 
 
-def _unmeasured(reason: str) -> StageResult:
-    return StageResult(
-        {"ann_recall": schemas.ANN_RECALL.empty_table()},
-        {"n": 0, f"ann_recall@{K}": NOT_MEASURED.as_dict(), "reason": reason},
-        [_not_measured(reason)],
-    )
+def _unmeasured(reason: str, *findings: Finding) -> StageResult:
+    summary = {"n": 0, f"ann_recall@{K}": NOT_MEASURED.as_dict(), "reason": reason}
+    return StageResult({"ann_recall": schemas.ANN_RECALL.empty_table()}, summary, list(findings))
 
 
 def _not_measured(reason: str) -> Finding:

@@ -48,12 +48,15 @@ def report_check(workspace: Workspace, name: str) -> CheckOutcome:
     measured = (audit[section] or {}).get(figure)
     # As in the findings: a limit counts as breached where the whole interval lies under it.
     breached = bool(measured and measured["n"] and measured["high"] < limit)
-    return _compared(measured, not breached, figure, str(limit))
+    return _compared(measured, not breached, figure, str(limit), (audit[section] or {}).get("reason"))
 
 
-def _compared(measured: dict[str, Any] | None, passed: bool, figure: str, limit: str) -> CheckOutcome:
+def _compared(
+    measured: dict[str, Any] | None, passed: bool, figure: str, limit: str, reason: str | None = None
+) -> CheckOutcome:
     if not measured or not measured["n"]:
-        return CheckOutcome(True, error=False, text=f"{figure}: not measured", figures={"n": 0})
+        text = f"{figure}: not measured" + (f" ({reason})" if reason else "")
+        return CheckOutcome(True, error=False, text=text, figures={"n": 0})
     interval = f"[{measured['low']:.3f}, {measured['high']:.3f}]"
     text = f"{figure} {measured['value']:.3f} {interval}, n {measured['n']}; limit {limit}"
     return CheckOutcome(passed, error=False, text=text, figures={figure: measured["value"], "n": measured["n"]})

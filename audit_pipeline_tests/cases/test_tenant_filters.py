@@ -67,7 +67,7 @@ def test_a_sound_table_of_tenants_gives_no_finding_above_info(
     assert report["self_retrieval"]["self@1"]["value"] == 1
     assert report["self_retrieval"]["self@1_unique"]["value"] == 1  # another tenant's copy is no rival
     assert report["self_retrieval"]["short_results"] == 0
-    assert report["ann_recall"]["ann_recall@10"]["value"] == 1
+    assert report["ann_recall"]["ann_recall@10"]["value"] == (1 if indexed else None)  # else exact: nothing to measure
     assert report["labelled"]["judged_for_others"] == {"queries": 1, "judgements": 2}
     filters = report["self_retrieval"]["filters"]
     assert (filters["columns"], filters["distinct"]) == (["user_id"], 4)

@@ -11,6 +11,7 @@ from audit_pipeline_tests.retrieval.worlds import chunk_table, on_circle, settin
 IDS = [f"c{i:02}" for i in range(20)]
 ROWS = chunk_table(IDS, [f"text {i}" for i in range(20)])
 CIRCLE = on_circle(*range(0, 60, 3))
+INDEXED = {"index_type": "IVF_PQ", "index_metric": "cosine", "plan": {"index": True}}
 
 
 def queries(n: int, run: str = "held_out") -> pa.Table:
@@ -18,11 +19,11 @@ def queries(n: int, run: str = "held_out") -> pa.Table:
 
 
 def run(n: int = 2, vectors: np.ndarray = CIRCLE, **options: Any) -> Any:
-    made = snapshot(ROWS, vectors, **{k: v for k, v in options.items() if k != "with_settings"})
+    made = snapshot(ROWS, vectors, **INDEXED | {k: v for k, v in options.items() if k != "with_settings"})
     return run_ann_recall(made, queries(n), on_circle(*[0] * n), options.get("with_settings", settings()))
 
 
-def test_an_exact_search_has_recall_one_and_no_finding():
+def test_an_index_that_loses_nothing_has_recall_one_and_no_finding():
     result = run()
     assert result.summary["ann_recall@10"] == {"value": 1.0, "low": 1.0, "high": 1.0, "n": 2}
     assert result.summary["n"] == 2
@@ -55,7 +56,7 @@ def test_equal_copies_stand_for_each_other():
 
 
 def test_a_small_table_is_measured_by_the_rows_there_are():
-    made = snapshot(ROWS.slice(0, 4), CIRCLE[:4])
+    made = snapshot(ROWS.slice(0, 4), CIRCLE[:4], **INDEXED)
     result = run_ann_recall(made, queries(1), on_circle(0), settings())
     assert result.summary["ann_recall@10"]["value"] == 1.0
 
@@ -88,7 +89,24 @@ def test_no_queries_are_not_measured():
 
 def test_runs_are_shown_apart():
     both = pa.table({"query_id": ["q0", "q1"], "run": ["held_out", "labelled"]})
-    made = snapshot(ROWS, CIRCLE, lose=lambda query, row: query == 1 and row == 0)
+    made = snapshot(ROWS, CIRCLE, lose=lambda query, row: query == 1 and row == 0, **INDEXED)
     result = run_ann_recall(made, both, on_circle(0, 0), settings())
     shown = {entry["run"]: entry["ann_recall@10"]["value"] for entry in result.summary["by_run"]}
     assert shown == {"held_out": 1.0, "labelled": 0.9}
+
+
+EXACT = [
+    ({"index_type": None, "plan": {"index": False}}, {}, "every search is exact: no ANN index"),
+    ({"index_type": None, "plan": {}}, {"search": {"fast_search": True}}, "no ANN index, and fast_search skips all"),
+    ({"index_metric": "l2", "plan": {"index": False}}, {}, "exact: the IVF_PQ index is for l2, not cosine"),
+    ({"plan": {"index": False}}, {}, "exact: LanceDB leaves the IVF_PQ index out"),
+    ({"plan": {"engine": "exact", "reason": "one table at a time"}}, {}, "one table at a time"),
+]
+
+
+@pytest.mark.parametrize(("info", "index", "reason"), EXACT)
+def test_an_exact_search_is_not_compared_with_itself(info: dict[str, Any], index: dict[str, Any], reason: str):
+    result = run(with_settings=settings(index=index), **info)
+    assert result.summary["ann_recall@10"] == {"value": None, "low": None, "high": None, "n": 0}
+    assert reason in result.summary["reason"]
+    assert (result.tables["ann_recall"].num_rows, result.findings) == (0, [])

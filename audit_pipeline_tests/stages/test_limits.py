@@ -86,6 +86,13 @@ def test_the_labelled_gap_follows_the_finding(tmp_path: Path) -> None:
     assert failed.figures == {"labelled_success@10": 0.8, "n": 250}
 
 
+def test_an_exact_search_has_no_ann_recall_to_pass_and_the_check_says_why(tmp_path: Path) -> None:
+    exact = {"ann_recall": {"ann_recall@10": NOT_MEASURED, "reason": "every search is exact: no ANN index"}}
+    found = outcome(tmp_path, {**CLEAN, **exact}, "ann_recall_at_10")
+    assert found.text == "ann_recall@10: not measured (every search is exact: no ANN index)"
+    assert found.figures == {"n": 0}
+
+
 @pytest.mark.parametrize(
     ("check", "change"),
     [

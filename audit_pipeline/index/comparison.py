@@ -12,24 +12,29 @@ from audit_pipeline import schemas
 from audit_pipeline.corpus.batches import cells_of
 from audit_pipeline.index.placeholders import blank_texts, placeholder_rows
 from audit_pipeline.index.snapshot import USABLE, VECTOR_STATES, WRONG_DIMENSION
-from audit_pipeline.index.text_drift import kind_of_drift
+from audit_pipeline.index.text_drift import drifts_of
 from audit_pipeline.scopes import Cell
 
 
 @dataclass(frozen=True)
 class Flagged:
-    """Rows with one fault: ``ids`` and ``batches`` (k,) strings, ``detail`` (k,) strings or None."""
+    """Rows with one fault: ``ids`` and ``batches`` (k,) strings, ``detail`` (k,) strings or None.
+
+    ``amount`` (k,) int64 says how much of it there is, null where that cannot be said.
+    """
 
     ids: pa.Array
     batches: pa.Array
     detail: pa.Array | None = None
+    amount: pa.Array | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def where(self, kept: pa.Array) -> Flagged:
         detail = None if self.detail is None else self.detail.filter(kept)
-        return Flagged(self.ids.filter(kept), self.batches.filter(kept), detail)
+        amount = None if self.amount is None else self.amount.filter(kept)
+        return Flagged(self.ids.filter(kept), self.batches.filter(kept), detail, amount)
 
 
 @dataclass(frozen=True)
@@ -50,7 +55,7 @@ class Comparison:
     duplicates: Flagged  # each repeated id once a batch
     invalid: Flagged  # detail: the vector state
     wrong_dimension: Flagged
-    drifted: Flagged  # detail: kind_of_drift
+    drifted: Flagged  # detail: the kind of drift; amount: characters lost
     blank: Flagged
     placeholders: Flagged
     rejected: Flagged  # detail: the reason
@@ -176,11 +181,8 @@ def _drifted(rows: pa.Table, store: pa.Table) -> Flagged:
     found = rows.select(["chunk_id", "batch", "text"]).filter(differs)
     place = pc.index_in(_one(found["chunk_id"]), value_set=_one(store["chunk_id"]))
     own = _one(store["text"]).take(place)
-    kinds = [
-        kind_of_drift(before or "", after or "")
-        for before, after in zip(own.to_pylist(), found["text"].to_pylist(), strict=True)
-    ]
-    return Flagged(_one(found["chunk_id"]), _one(found["batch"]), pa.array(kinds, pa.string()))
+    kinds, lost = drifts_of(own, _one(found["text"]))
+    return Flagged(_one(found["chunk_id"]), _one(found["batch"]), kinds, lost)
 
 
 def _differing(rows: pa.Table, store: pa.Table) -> pa.Array:

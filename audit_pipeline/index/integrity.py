@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from audit_pipeline.index.lacking import of_named_sources, unmeasured_of_layout,
 from audit_pipeline.index.lengths import Lengths, norms, summarised
 from audit_pipeline.index.pairing import Paired
 from audit_pipeline.index.snapshot import USABLE, TableSnapshot
-from audit_pipeline.index.text_drift import TRANSFORMATIONS
+from audit_pipeline.index.text_drift import MOST_PARSED, SAME_WORDS, UNDETERMINED, WORDS
 from audit_pipeline.results import StageResult
 from audit_pipeline.scopes import cells_in, describe, merge_cells
 
@@ -86,12 +87,16 @@ def check_corpus(
 
 @dataclass(frozen=True)
 class _Kind:
-    """How one kind of fault is told. ``message`` takes the words for {k}, {n} and {where}."""
+    """How one kind of fault is told. ``message`` takes the words for {k}, {n} and {where}.
+
+    Where ``words`` says what each detail means, the message takes their counts for {details}.
+    """
 
     code: str
     severity: Severity
     message: str
     remedy: str
+    words: Mapping[str, str] = field(default_factory=dict)
 
 
 def _row_findings(comparison: Comparison, settings: IndexAuditSettings, paired: Paired) -> list[Finding]:
@@ -103,7 +108,8 @@ def _row_findings(comparison: Comparison, settings: IndexAuditSettings, paired: 
     expected = {batch: store.get(batch, 0) + collided.get(batch, 0) for batch in {*store, *collided}}
     orphans = Counter(comparison.orphans.batches.to_pylist())
     matched = {batch: rows - orphans.get(batch, 0) for batch, rows in table.items()}
-    lossless = pc.is_in(comparison.drifted.detail, value_set=pa.array(list(TRANSFORMATIONS)))
+    same_words = pc.is_in(comparison.drifted.detail, value_set=pa.array(SAME_WORDS))
+    open_kind = pc.equal(comparison.drifted.detail, UNDETERMINED)
     missing = _joined(comparison.missing, comparison.collided)
     textless = pa.array(["empty_text", "missing_text"])
     empty = comparison.rejected.where(pc.is_in(comparison.rejected.detail, value_set=textless))
@@ -141,10 +147,11 @@ def _row_findings(comparison: Comparison, settings: IndexAuditSettings, paired: 
             _Kind(
                 "text_drift",
                 "error",
-                "{k} of {n} rows hold another text than the source store ({where}).",
+                "{k} of {n} rows hold another text than the source store ({where}): {details}.",
                 ingest + " Encode the text that is stored.",
+                WORDS,
             ),
-            comparison.drifted.where(pc.invert(lossless)),
+            comparison.drifted.where(pc.invert(pc.or_(same_words, open_kind))),
             matched,
             "kinds",
         )
@@ -152,12 +159,25 @@ def _row_findings(comparison: Comparison, settings: IndexAuditSettings, paired: 
             _Kind(
                 "text_drift",
                 "warning",
-                "{k} of {n} rows hold the source store's text in another form ({where}); nothing is lost.",
+                "{k} of {n} rows hold the source store's words in another form ({where}): {details}.",
                 "Clean the text once, before it is both stored and encoded.",
+                WORDS,
             ),
-            comparison.drifted.where(lossless),
+            comparison.drifted.where(same_words),
             matched,
             "undone_by",
+        )
+        add(
+            _Kind(
+                "text_drift",
+                "warning",
+                "{k} of {n} rows hold another text than the source store ({where}); whether markup was stripped was "
+                f"looked at for {MOST_PARSED:,} other rows only.",
+                "Clean the text once, before it is both stored and encoded; then audit again.",
+            ),
+            comparison.drifted.where(open_kind),
+            matched,
+            "kinds",
         )
     add(
         _Kind(
@@ -297,12 +317,21 @@ def _scoped(
 
 def _told(kind: _Kind, rows: Flagged, n: int, scope: dict[str, Any], detail: str | None) -> Finding:
     evidence: dict[str, Any] = {"rows": len(rows)}
+    counts = Counter(rows.detail.to_pylist() if rows.detail is not None else [])
     if detail is not None and rows.detail is not None:
-        evidence[detail] = dict(sorted(Counter(rows.detail.to_pylist()).items()))
+        evidence[detail] = dict(sorted(counts.items()))
+    if rows.amount is not None and rows.amount.null_count < len(rows):
+        lost = np.sort(rows.amount.drop_null().to_numpy())
+        evidence["characters_lost"] = {
+            "least": int(lost[0]),
+            "median": int(lost[(len(lost) - 1) // 2]),
+            "most": int(lost[-1]),
+        }
+    details = ", ".join(f"{count:,} {kind.words[name]}" for name, count in counts.most_common() if kind.words)
     return Finding(
         code=kind.code,
         severity=kind.severity,
-        message=kind.message.format(k=f"{len(rows):,}", n=f"{n:,}", where=describe(scope)),
+        message=kind.message.format(k=f"{len(rows):,}", n=f"{n:,}", where=describe(scope), details=details),
         remedy=kind.remedy,
         n_compared=n,
         share=min(len(rows) / n, 1.0) if n else None,

@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from audit_pipeline.index.text_drift import WORDS as DRIFT_WORDS
 from audit_pipeline.report import blind_spots, charts, duplicate_charts, strata_view
 from audit_pipeline.report.arms_view import arms_view
 from audit_pipeline.report.drawing import NARROW, WIDE, to_svg
@@ -125,7 +126,10 @@ def _tokens(band: strata_view.Cell) -> int:
 
 def _miss(miss: Mapping[str, Any], texts: Mapping[str, str]) -> dict[str, Any]:
     rival = rival_of(miss)
-    shown = {key: _short(value) for key, value in miss["evidence"].items() if value not in (rival, [rival])}
+    evidence = miss["evidence"]
+    if miss["cause"] == "text_drift":
+        evidence = evidence | {"kind": DRIFT_WORDS[evidence["kind"]]}
+    shown = {key: _short(value) for key, value in evidence.items() if value not in (rival, [rival])}
     return {
         **miss,
         "run_words": RUNS[miss["run"]],

@@ -10,6 +10,7 @@ import numpy as np
 
 from audit_pipeline.index.exact import TIE_TOLERANCE
 from audit_pipeline.index.snapshot import VECTOR_STATES
+from audit_pipeline.index.text_drift import drift_of
 from audit_pipeline.retrieval.miss import Evidence, Miss
 from audit_pipeline.retrieval.rows_ahead import equal_as_read, in_another_role
 
@@ -128,13 +129,19 @@ def metric(miss: Miss, evidence: Evidence) -> Outcome:
 
 def text_drift(miss: Miss, evidence: Evidence) -> Outcome:
     """The table's text is not the store's, and the store's text encoded now would hit."""
-    own = evidence.own_texts.get(miss.chunk_id)
-    if own is None or own == evidence.text(miss.row):
+    own, held = evidence.own_texts.get(miss.chunk_id), evidence.text(miss.row)
+    state, _ = evidence.fidelity.states.get(miss.chunk_id, ("", None))
+    # A vector that is another arm's or row's, or encodes neither text, would miss whatever text stands beside it.
+    if own is None or own == held or state in ("role_mismatch", "misaligned", "vector_drift"):
         return None
     hit = evidence.would_hit(miss)
     if hit is None:
         return {"settle": "encode the store's text: the table holds another text under this id"}
-    return {"store_characters": len(own), "table_characters": len(evidence.text(miss.row))} if hit else None
+    if not hit:
+        return None
+    drift = drift_of(own, held)
+    shown: dict[str, Any] = {"kind": drift.kind, "store_characters": len(own), "table_characters": len(held)}
+    return shown if drift.lost is None else shown | {"characters_lost": drift.lost}
 
 
 def misaligned(miss: Miss, evidence: Evidence) -> Outcome:

@@ -185,7 +185,25 @@ def test_text_drift_where_the_stores_text_would_hit():
     made, queries = drifted()
     made.rows = rows([TEXTS[0], "seasons of", *TEXTS[2:]])
     _, cause, evidence = one(causes_of(made, queries, fidelity=Fidelity(fresh={"b": queries[1]})))
-    assert (cause, evidence) == ("text_drift", {"store_characters": 27, "table_characters": 10})
+    shown = {"kind": "truncated", "characters_lost": 17, "store_characters": 27, "table_characters": 10}
+    assert (cause, evidence) == ("text_drift", shown)
+
+
+def test_a_text_in_another_form_names_that_form():
+    made, queries = drifted()
+    made.rows = rows([TEXTS[0], TEXTS[1].upper(), *TEXTS[2:]])
+    _, cause, evidence = one(
+        causes_of(made, queries, fidelity=Fidelity({"b": ("text_drift", None)}, {"b": queries[1]}))
+    )
+    assert (cause, evidence) == ("text_drift", {"kind": "case", "store_characters": 27, "table_characters": 27})
+
+
+@pytest.mark.parametrize("state", ["role_mismatch", "misaligned", "vector_drift"])
+def test_a_vector_that_is_wrong_for_either_text_is_not_the_texts_fault(state: str):
+    made, queries = drifted()
+    made.rows = rows([TEXTS[0], "seasons of", *TEXTS[2:]])
+    _, cause, _ = one(causes_of(made, queries, fidelity=Fidelity({"b": (state, "none")}, {"b": queries[1]})))
+    assert cause == state
 
 
 def test_text_drift_without_a_fresh_vector_abstains():

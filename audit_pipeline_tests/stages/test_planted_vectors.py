@@ -136,4 +136,9 @@ def test_texts_that_changed_with_their_vectors_are_text_drift_alone(
     stored = [text[: len(text) // 2] if row % 9 == 0 else text for row, text in enumerate(texts)]
     found = audit(encoder.encode(stored, prompt="passage: "), stored)
     assert {code for code, _ in errors(found)} == {"text_drift"}
-    assert set(vector_causes(found)) <= {"text_drift"}
+    assert set(vector_causes(found)) == {"text_drift"}
+    drifts = [finding["evidence"] for finding in found["findings"] if finding["code"] == "text_drift"]
+    assert sum(evidence["kinds"]["truncated"] for evidence in drifts) == len(range(0, ROWS, 9))
+    missed = [miss["evidence"] for miss in found["misses"] if miss["cause"] == "text_drift"]
+    assert {evidence["kind"] for evidence in missed} == {"truncated"}
+    assert all(evidence["characters_lost"] > 0.4 * evidence["store_characters"] for evidence in missed)

@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,11 @@ import pyarrow.parquet as pq
 
 from audit_pipeline.config import ReportSettings
 from audit_pipeline.report.audit_json import dump_audit, validate_audit
+from audit_pipeline.report.beir import ExportTexts, write_beir
 from audit_pipeline.report.clusters_view import largest_clusters
 from audit_pipeline.report.excerpts import cut_excerpts
 from audit_pipeline.report.page import render_page
+from audit_pipeline.report.query_names import apart_from_documents
 from audit_pipeline.report.tables import conform_all
 from audit_pipeline.report.trec import write_trec
 
@@ -34,6 +36,7 @@ class PublishedReport:
     page: Path
     tables: Path
     trec: Path
+    beir: Path
 
 
 def publish(
@@ -42,12 +45,14 @@ def publish(
     tables: Mapping[str, pa.Table],
     excerpts: pa.Table | None,
     settings: ReportSettings,
+    exported: ExportTexts,
 ) -> PublishedReport:
-    """Writes audit.json, audit.html, tables/*.parquet and trec/ to ``report_dir`` (DIR/reports/<name>).
+    """Writes audit.json, audit.html, tables/*.parquet, trec/ and beir/ to ``report_dir`` (DIR/reports/<name>).
 
     ``tables`` are keyed as in ``audit_pipeline.schemas.TABLES``; those not given are written empty. ``excerpts`` has
     chunk_id and text of the chunks the page may show as examples (``report.excerpts.wanted_chunk_ids`` lists them);
-    ``settings.text`` decides how much of a text is shown. Everything is written beside ``report_dir`` first; only a
+    ``settings.text`` decides how much of a text is shown, and ``exported`` is written with its texts where that is
+    ``full``, else with its ids alone. Everything is written beside ``report_dir`` first; only a
     complete report takes its place. Raises AuditShapeError or ValueError where a part has the wrong shape.
     """
     recover(report_dir)
@@ -65,14 +70,23 @@ def publish(
         (made / "tables").mkdir()
         for name, table in conformed.items():
             pq.write_table(table, made / "tables" / f"{name}.parquet", compression="zstd")
-        write_trec(made / "trec", conformed["retrieved"], conformed["qrels"])
+        _write_exports(made, conformed["retrieved"], conformed["qrels"], exported, settings)
         _swap(made, report_dir)
     except BaseException:
         shutil.rmtree(made, ignore_errors=True)
         raise
-    return PublishedReport(
-        report_dir, report_dir / "audit.json", report_dir / "audit.html", report_dir / "tables", report_dir / "trec"
-    )
+    parts = ("audit.json", "audit.html", "tables", "trec", "beir")
+    return PublishedReport(report_dir, *(report_dir / part for part in parts))
+
+
+def _write_exports(
+    folder: Path, retrieved: pa.Table, qrels: pa.Table, exported: ExportTexts, settings: ReportSettings
+) -> None:
+    texts = exported if settings.text == "full" else exported.withheld()
+    documents = [texts.corpus["chunk_id"], retrieved["chunk_id"], qrels["chunk_id"]]
+    retrieved, qrels, queries = apart_from_documents([retrieved, qrels, texts.queries], documents)
+    write_trec(folder / "trec", retrieved, qrels)
+    write_beir(folder / "beir", replace(texts, queries=queries), qrels)
 
 
 def recover(report_dir: Path) -> None:

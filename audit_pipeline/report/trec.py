@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 TAG = "audit-pipeline"
 # Evaluators written in Python split at any Unicode white space; RE2's \s knows only ASCII, so the rest is listed.
-_UNSAFE = r"[%\s\x00-\x1f\x7f\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]"
+_UNSAFE = r"[%\"\s\x00-\x1f\x7f\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]"
 
 
 def write_trec(folder: Path, retrieved: pa.Table, qrels: pa.Table) -> list[Path]:
@@ -19,7 +19,7 @@ def write_trec(folder: Path, retrieved: pa.Table, qrels: pa.Table) -> list[Path]
 
     Evaluators sort by score and ignore the rank column, and some hold scores in single precision, so the score here
     is the number of rows from this one to the last of its query: it orders exactly as ``rank`` does. The exact scores
-    stand in tables/retrieved.parquet. White space and '%' in ids are percent-encoded: the format splits at spaces.
+    stand in tables/retrieved.parquet. Ids are those of ``safe_ids``: the format splits at spaces.
     """
     folder.mkdir(parents=True, exist_ok=True)
     written = []
@@ -31,8 +31,17 @@ def write_trec(folder: Path, retrieved: pa.Table, qrels: pa.Table) -> list[Path]
             [("query_id", "ascending"), ("rank", "ascending")]
         )
         written += [folder / f"{run}.qrels", folder / f"{run}.run"]
-        _write_lines(written[-2], [_safe(judged["query_id"]), "0", _safe(judged["chunk_id"]), judged["relevance"]])
-        columns = [_safe(rows["query_id"]), "Q0", _safe(rows["chunk_id"]), rows["rank"], pa.array(_scores(rows)), TAG]
+        _write_lines(
+            written[-2], [safe_ids(judged["query_id"]), "0", safe_ids(judged["chunk_id"]), judged["relevance"]]
+        )
+        columns = [
+            safe_ids(rows["query_id"]),
+            "Q0",
+            safe_ids(rows["chunk_id"]),
+            rows["rank"],
+            pa.array(_scores(rows)),
+            TAG,
+        ]
         _write_lines(written[-1], columns)
     return written
 
@@ -47,10 +56,11 @@ def _scores(rows: pa.Table) -> np.ndarray:
     return np.repeat(starts + lengths, lengths) - np.arange(len(codes))
 
 
-def _safe(ids: pa.ChunkedArray) -> pa.ChunkedArray:
+def safe_ids(ids: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The ids with '%', '"', white space and control characters percent-encoded, so that no two become one."""
     if not pc.any(pc.match_substring_regex(ids, _UNSAFE)).as_py():
         return ids
-    unsafe = re.compile(r"[%\s\x00-\x1f\x7f]")
+    unsafe = re.compile(r"[%\"\s\x00-\x1f\x7f]")
     return pa.chunked_array([[unsafe.sub(_percent, text) for text in ids.to_pylist()]], type=pa.string())
 
 

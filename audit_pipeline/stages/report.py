@@ -17,6 +17,7 @@ from audit_pipeline.report.excerpts import wanted_chunk_ids
 from audit_pipeline.report.publish import publish
 from audit_pipeline.results import StageResult
 from audit_pipeline.retrieval.diagnosis import merge_misses
+from audit_pipeline.stages.exports import export_texts
 from audit_pipeline.stages.workspace import Workspace, corpus_stage
 
 STAGES = (
@@ -50,7 +51,7 @@ CONCATENATED = ("retrieved", "qrels")
 
 @corpus_stage
 def audit_report(workspace: Workspace) -> StageResult:
-    """Publishes audit.json, audit.html, tables and TREC files; the last good report stays until they are whole."""
+    """Publishes audit.json, the page, tables, TREC and BEIR files; the last good report stays until they are whole."""
     findings = [finding for stage in STAGES for finding in workspace.findings(stage)]
     timings = {stage: workspace.seconds(stage) for stage in STAGES}
     parts = audit_parts(workspace)
@@ -67,7 +68,8 @@ def audit_report(workspace: Workspace) -> StageResult:
     tables = published_tables(workspace)
     wanted = pa.array(wanted_chunk_ids(audit, tables["duplicate_clusters"]), pa.string())
     excerpts = population.filter(pc.is_in(population["chunk_id"], value_set=wanted)).select(["chunk_id", "text"])
-    publish(workspace.state.report, audit, tables, excerpts, workspace.settings.report)
+    texts = export_texts(workspace, population)
+    publish(workspace.state.report, audit, tables, excerpts, workspace.settings.report, texts)
     return StageResult(summary=headline(audit), findings=findings)
 
 

@@ -109,7 +109,7 @@ def audit_table(tmp_path: Path, corpus: Corpus, encoded: Path, monkeypatch: pyte
         written = lancedb.connect(str(folder / "db")).create_table("docs", table)
         if after is not None:
             after(written)
-        parts = {name: attributes.pop(name) for name in ("labels", "sources", "sample") if name in attributes}
+        parts = {name: attributes.pop(name) for name in ("labels", "sources", "sample", "report") if name in attributes}
         parts["sample"] = {"arms": 0} | parts.get("sample", {})
         (folder / "state").mkdir()
         (folder / "state" / "vectors").symlink_to(encoded)

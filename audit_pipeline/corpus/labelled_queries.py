@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from audit_pipeline.corpus.see_also import SeeAlso
-from audit_pipeline.corpus.text import normalise, refuse_lone_surrogates
+from audit_pipeline.corpus.text import is_blank, normalise, refuse_lone_surrogates
 from audit_pipeline.errors import AuditInputError
 
 QUERIES = pa.schema([pa.field("query_id", pa.string(), nullable=False), pa.field("text", pa.string(), nullable=False)])
@@ -139,7 +139,7 @@ def _name_of(text: str) -> str:
 
 
 def _add_query(texts: dict[str, str], query_id: str, text: str, invalid: Counter[str]) -> bool:
-    if not text.strip():
+    if is_blank(pa.array([text]))[0].as_py():
         invalid["empty_query"] += 1
         return False
     if query_id in texts:

@@ -19,6 +19,8 @@ from audit_pipeline.errors import AuditInputError
 _WORD = re.compile(r"\w+")
 # RE2's own \w is ASCII only; letters, numbers and the underscore are what \w means to Python.
 _WORD_RE2 = r"[\p{L}\p{N}_]+"
+# White space to Unicode, control and format characters (zero-width space and joiners, byte order mark, soft hyphen).
+_BLANK_RE2 = r"^[\p{Z}\p{Cc}\p{Cf}]*$"
 
 
 def normalise(text: str) -> str:
@@ -35,6 +37,11 @@ def refuse_lone_surrogates(record: Any, where: str) -> None:
         raise AuditInputError(
             f"{where} holds half a surrogate pair, which is no character: write the text as valid Unicode"
         ) from error
+
+
+def is_blank(texts: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """(n,) bool: texts of which neither a reader nor an encoder sees a character; null stays null."""
+    return _as_array(pc.match_substring_regex(texts, pattern=_BLANK_RE2))
 
 
 def words(text: str) -> list[str]:

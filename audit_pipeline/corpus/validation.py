@@ -10,12 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from audit_pipeline.corpus.batches import Grain, batch_keys
-from audit_pipeline.corpus.text import count_words, sha256_hex
+from audit_pipeline.corpus.text import count_words, is_blank, sha256_hex
 from audit_pipeline.schemas import CHUNKS, REJECTED_CHUNKS
 
-# White space to Unicode, the zero-width space and the byte order mark: nothing a reader or an encoder sees.
-_BLANK = r"^[\s\p{Z}\x{0085}\x{200B}\x{FEFF}]*$"
-
+TEXTLESS = ("empty_text", "missing_text")
+"""Reasons of rows without a text: no batch loses anything by them, but a writer that takes them in is told."""
 REASONS = frozenset(
     {
         "bad_date",
@@ -80,12 +79,11 @@ def _row_reasons(raw: pa.Table, out_of_range: pa.Array, today: dt.date, start_da
     """(reason, detail) of each row by itself, null where it is good. The first test that holds names the row."""
     problem, detail = _array(raw["problem"]), _array(raw["detail"])
     ids, texts = _array(raw["chunk_id"]), raw["text"]
-    blank_text = _array(pc.match_substring_regex(texts, _BLANK))
     tests: list[tuple[str, pa.Array, str]] = [
         ("date_out_of_range", out_of_range, f"the date is after today, {today.isoformat()}"),
-        ("missing_id", pc.fill_null(pc.match_substring_regex(ids, _BLANK), True), "the id is null or empty"),
+        ("missing_id", pc.fill_null(is_blank(ids), True), "the id is null or empty"),
         ("missing_text", _array(texts.is_null()), "the text is null"),
-        ("empty_text", pc.fill_null(blank_text, False), "the text is empty or white space only"),
+        ("empty_text", pc.fill_null(is_blank(texts), False), "the text is empty or white space only"),
     ]
     for code, holds, message in reversed(tests):
         mask = pc.and_(holds, pc.is_null(problem)) if code != "date_out_of_range" else holds

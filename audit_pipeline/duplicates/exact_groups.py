@@ -54,16 +54,7 @@ def group_exact(nodes: Nodes, signatures: pa.Table, settings: DuplicateSettings)
     managed table) are signed here. Raises AuditInputError where the signatures were made otherwise.
     """
     aligned = _align(nodes, signatures, settings)
-    encoded = pa.concat_arrays(aligned["normalised_sha256"].chunks or [pa.array([], type=pa.string())])
-    codes = encoded.dictionary_encode().indices.to_numpy(zero_copy_only=False)
-    status = aligned["status"].to_numpy(zero_copy_only=False)
-    taking_part = np.flatnonzero(status != NO_SIGNATURE)
-    order = taking_part[np.lexsort((nodes.seniority[taking_part], ~nodes.usable[taking_part], codes[taking_part]))]
-    starts = np.ones(len(order), dtype=bool)
-    starts[1:] = codes[order][1:] != codes[order][:-1]
-    sizes = np.diff(np.append(np.flatnonzero(starts), len(order)))
-    representative = np.full(len(nodes), -1, dtype=np.int64)
-    representative[order] = np.repeat(order[starts], sizes)
+    representative, sizes = stand_for(aligned, nodes.usable, nodes.seniority)
     return ExactGroups(
         representative=representative,
         signatures=aligned,
@@ -71,6 +62,21 @@ def group_exact(nodes: Nodes, signatures: pa.Table, settings: DuplicateSettings)
         redundant_rows=int((sizes - 1).sum()),
         implied_pairs=int((sizes * (sizes - 1) // 2).sum()),
     )
+
+
+def stand_for(signatures: pa.Table, usable: np.ndarray, seniority: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(representative (n,) as in ExactGroups, size of each group) of n rows by hash, usable vector and age."""
+    encoded = pa.concat_arrays(signatures["normalised_sha256"].chunks or [pa.array([], type=pa.string())])
+    codes = encoded.dictionary_encode().indices.to_numpy(zero_copy_only=False)
+    status = signatures["status"].to_numpy(zero_copy_only=False)
+    taking_part = np.flatnonzero(status != NO_SIGNATURE)
+    order = taking_part[np.lexsort((seniority[taking_part], ~usable[taking_part], codes[taking_part]))]
+    starts = np.ones(len(order), dtype=bool)
+    starts[1:] = codes[order][1:] != codes[order][:-1]
+    sizes = np.diff(np.append(np.flatnonzero(starts), len(order)))
+    representative = np.full(len(signatures), -1, dtype=np.int64)
+    representative[order] = np.repeat(order[starts], sizes)
+    return representative, sizes
 
 
 def _align(nodes: Nodes, signatures: pa.Table, settings: DuplicateSettings) -> pa.Table:

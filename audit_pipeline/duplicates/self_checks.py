@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from audit_pipeline.config import DuplicateSettings
+from audit_pipeline.duplicates.exact_groups import stand_for
 from audit_pipeline.duplicates.minhash_pairs import join_bands
 from audit_pipeline.duplicates.neighbour_pairs import exact_neighbours
 from audit_pipeline.duplicates.shingles import NO_SIGNATURE
@@ -40,10 +41,9 @@ def check_lanes(snapshot: TableSnapshot, settings: DuplicateSettings) -> list[di
 
 
 def _exact_lane(table: pa.Table, original: int, settings: DuplicateSettings) -> bool:
-    planted = _with_copy(table, original)
-    signed = compute_signatures(planted, settings)
-    hashes = signed["normalised_sha256"]
-    return bool(hashes[original].as_py() == hashes[len(table)].as_py())
+    signed = compute_signatures(_with_copy(table, original), settings)
+    representative, _ = stand_for(signed, np.ones(len(signed), dtype=bool), np.arange(len(signed)))
+    return bool(representative[original] >= 0 and representative[original] == representative[len(table)])
 
 
 def _minhash_lane(table: pa.Table, original: int, settings: DuplicateSettings) -> bool:

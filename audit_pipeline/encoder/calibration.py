@@ -84,6 +84,9 @@ def calibrate(texts: list[str], arms: dict[str, str], encode: EncodeFunction, co
         if name == configured:
             continue
         loss = cosine_loss(encode(texts, prompt), right)
+        loss = loss[np.isfinite(loss)]  # without its prompt a text may hold no token that the model knows
+        if not len(loss):
+            continue
         losses.append(ArmLoss(name, prompt, float(np.median(loss)), float(np.quantile(loss, 0.05))))
     return Calibration(tuple(losses), len(texts))
 

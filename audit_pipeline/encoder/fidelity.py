@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import compress
 
 import numpy as np
 import pyarrow as pa
@@ -46,6 +47,18 @@ class Sample:
     texts: list[str]
     table_texts: list[str]
     fields: pa.Table
+
+    def only(self, kept: np.ndarray) -> Sample:
+        """The rows of which ``kept`` (m,) bool holds."""
+        return Sample(
+            rows=self.rows[kept],
+            cells=self.cells[kept],
+            strata=self.strata[kept],
+            stored=self.stored[kept],
+            texts=list(compress(self.texts, kept)),
+            table_texts=list(compress(self.table_texts, kept)),
+            fields=self.fields.filter(pa.array(kept)),
+        )
 
 
 @dataclass(frozen=True)

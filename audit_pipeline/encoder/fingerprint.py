@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from audit_pipeline.arms import split_arm
 from audit_pipeline.config import IndexAuditSettings
+from audit_pipeline.corpus.text import is_blank
 from audit_pipeline.encoder import fingerprint_findings as report
 from audit_pipeline.encoder.alignment import MOST_SOUGHT, first_misaligned_row, seek
 from audit_pipeline.encoder.calibration import (
@@ -92,7 +92,7 @@ def fingerprint(
         return _nothing_measured(cells, [*findings, report.wrong_dimension(encoder, vectors.shape)])
     embed_text = settings.index.embed_text
     texts = embedded_texts(rows, embed_text)
-    eligible = usable & pc.not_equal(pc.utf8_trim_whitespace(texts), "").to_numpy(zero_copy_only=False)
+    eligible = usable & ~is_blank(texts).to_numpy(zero_copy_only=False)
     per_batch, total = settings.sample.fingerprint_per_batch, settings.sample.total
     strata = parts_of(rows, cells.codes, per_batch, total)
     chunk_ids = rows["chunk_id"].combine_chunks()
@@ -102,15 +102,24 @@ def fingerprint(
     longest = longest_rows(chunk_ids, texts, eligible)
     sample = draw_sample(rows, vectors, np.union1d(ordinals, longest), cells.codes, store, embed_text, strata)
     prompt = settings.encoder.passage_arm
+
+    def encode(of_texts: list[str], of_prompt: str) -> np.ndarray:
+        return vector_store.get_or_encode(encoder, of_prompt, of_texts).vectors
+
+    # A text without a token the model knows has no direction: nothing stored can be compared with that.
+    compared = np.isfinite(cosine_loss(sample.stored, encode(sample.texts, prompt)))
+    if not compared.all():
+        findings.append(report.without_vector(encoder, int(np.sum(~compared)), len(compared)))
+        sample = sample.only(compared)
+        ordinals = np.intersect1d(ordinals, sample.rows)
+        if not len(ordinals):
+            return _nothing_measured(cells, findings)
     calibration_texts = _calibration_texts(sample, ordinals)
     dependence = batch_dependence(encoder, vector_store, calibration_texts, prompt)
     if dependence > NOISE_LOSS:
         unstable = report.encoder_unstable(encoder, dependence, len(calibration_texts))
         reason = "the encoder's vectors depend on the batch, so no stored vector can be compared with a fresh one"
         return _nothing_measured(cells, [*findings, unstable, report.not_measured(reason)])
-
-    def encode(of_texts: list[str], of_prompt: str) -> np.ndarray:
-        return vector_store.get_or_encode(encoder, of_prompt, of_texts).vectors
 
     arms = arms_of(settings.encoder, encoder.own_prompts)
     if encoder.is_remote:

@@ -28,6 +28,7 @@ from audit_pipeline.encoder.fidelity import (
 from audit_pipeline.encoder.protocol import Encoder
 from audit_pipeline.encoder.stretches import stretch_of, undated_cells
 from audit_pipeline.findings import MAX_EXAMPLES, Finding
+from audit_pipeline.plural import counted
 from audit_pipeline.proportions import wilson
 from audit_pipeline.scopes import cells_in, merge_cells
 
@@ -182,6 +183,21 @@ def not_measured(reason: str) -> Finding:
         remedy="Give the audit the encoder that wrote the vectors, and rows that hold both a text and a vector.",
         n_compared=0,
         evidence={"check": "role_fingerprint"},
+    )
+
+
+def without_vector(encoder: Encoder, rows: int, n: int) -> Finding:
+    """Rows whose text the encoder gives no vector that can be compared: they are left out, and counted."""
+    return Finding(
+        code="not_measured",
+        severity="info",
+        message=(
+            f"{counted(rows, 'row')} of {n:,} drawn could not be compared: {encoder.name} gives their text no vector "
+            "with a direction (no token of it is known, or values are no numbers)."
+        ),
+        remedy="Look at these texts: they hold nothing that the model reads.",
+        n_compared=0,
+        evidence={"check": "role_fingerprint", "rows": rows},
     )
 
 

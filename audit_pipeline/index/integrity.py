@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from audit_pipeline.config import IndexAuditSettings
+from audit_pipeline.corpus.validation import TEXTLESS
 from audit_pipeline.findings import MAX_EXAMPLES, Finding, Severity
 from audit_pipeline.index.comparison import Comparison, Flagged, compare, integrity_table
 from audit_pipeline.index.coverage import fts_findings, index_findings, metric_findings, off_unit_length
@@ -111,8 +112,11 @@ def _row_findings(comparison: Comparison, settings: IndexAuditSettings, paired: 
     same_words = pc.is_in(comparison.drifted.detail, value_set=pa.array(SAME_WORDS))
     open_kind = pc.equal(comparison.drifted.detail, UNDETERMINED)
     missing = _joined(comparison.missing, comparison.collided)
-    textless = pa.array(["empty_text", "missing_text"])
-    empty = comparison.rejected.where(pc.is_in(comparison.rejected.detail, value_set=textless))
+    textless = pc.is_in(comparison.rejected.detail, value_set=pa.array(TEXTLESS))
+    # A row without text that the writer took in all the same is one row, not two.
+    empty = comparison.rejected.where(
+        pc.and_not(textless, pc.is_in(comparison.rejected.ids, value_set=comparison.blank.ids))
+    )
     blank = _together(comparison.blank, empty, ("in_table", "rejected"))
     read = {batch: table.get(batch, 0) + n for batch, n in Counter(empty.batches.to_pylist()).items()}
     compared_by = " Rows were compared by their text, for no id is shared." if paired.by == "text" else ""

@@ -6,15 +6,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from audit_pipeline.corpus.text import is_blank
 from audit_pipeline.index.snapshot import NULL, ZERO
 
-_BLANK = r"^\s*$"
 _PLACEHOLDER = r"^__\w+__$"
 
 
 def blank_texts(rows: pa.Table) -> pa.Array:
-    """(n,) bool: rows whose text is nothing but white space."""
-    return pc.match_substring_regex(_one(rows["text"]), _BLANK)
+    """(n,) bool: rows whose text is nothing but white space and characters that nobody sees."""
+    return is_blank(rows["text"])
 
 
 def placeholder_rows(rows: pa.Table, vector_state: np.ndarray, zeros_meant: bool = False) -> np.ndarray:

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from audit_pipeline import schemas
 from audit_pipeline.arms import split_arm
 from audit_pipeline.config import IndexAuditSettings
+from audit_pipeline.corpus.text import is_blank
 from audit_pipeline.encoder.fidelity import NOT_IDENTIFIABLE
 from audit_pipeline.encoder.query_side import UNEXPLAINED, QuerySide
 from audit_pipeline.encoder.roles import QUERY
@@ -55,8 +56,8 @@ class ObservedLog:
     @classmethod
     def of(cls, rows: pa.Table, given: int, dimension: int) -> ObservedLog:
         vectors, state = to_matrix(rows["vector"].combine_chunks(), dimension)
-        has_text = pc.not_equal(pc.utf8_trim_whitespace(rows["query"]), "").fill_null(False)
-        return cls(rows, vectors, state, has_text.to_numpy().astype(bool), given)
+        has_text = pc.invert(is_blank(rows["query"])).fill_null(False)
+        return cls(rows, vectors, state, has_text.to_numpy(zero_copy_only=False).astype(bool), given)
 
     @property
     def to_judge(self) -> np.ndarray:

@@ -11,8 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from audit_pipeline import schemas
+from audit_pipeline.corpus.batches import parse_batch_key
 from audit_pipeline.corpus.rejections import rejection_findings
-from audit_pipeline.corpus.text import count_words, sha256_hex
+from audit_pipeline.corpus.text import count_words, is_blank, sha256_hex
+from audit_pipeline.corpus.validation import TEXTLESS
 from audit_pipeline.encoder.sampling import fields_of
 from audit_pipeline.errors import AuditInputError
 from audit_pipeline.index.pairing import Paired, pair_with_store
@@ -24,6 +26,8 @@ from audit_pipeline.stages.workspace import Workspace, corpus_stage
 
 if TYPE_CHECKING:
     from audit_pipeline.index.snapshot import TableSnapshot
+
+_CELLS = pa.schema([schemas.CHUNKS.field(name) for name in ("chunk_id", "source", "ingestion_date", "batch")])
 
 
 @corpus_stage
@@ -98,9 +102,26 @@ def pinned_snapshot(workspace: Workspace) -> TableSnapshot:
         opened, workspace.opened = workspace.opened, None
         snapshot = opened if opened and opened.info.pinned == versions else open_table(workspace, versions)
         if workspace.has_store:
-            snapshot = adopt_store_cells(snapshot, workspace.population())
+            snapshot = adopt_store_cells(snapshot, cells_of_store(workspace))
         workspace.pinned = snapshot
     return workspace.pinned
+
+
+def cells_of_store(workspace: Workspace) -> pa.Table:
+    """chunk_id, source, ingestion_date and batch of the store's rows; also of those without text that stand in a table
+    of others: they are of that batch as well. A managed table never holds them.
+    """
+    cells = workspace.population().select(_CELLS.names)
+    if workspace.settings.index.managed:
+        return cells
+    rejected = workspace.rejected()
+    textless = pc.is_in(rejected["reason"], value_set=pa.array(TEXTLESS))
+    known = pc.is_in(rejected["chunk_id"], value_set=cells["chunk_id"].combine_chunks())
+    placed = pc.and_(rejected["chunk_id"].is_valid(), rejected["batch"].is_valid())
+    rows = rejected.filter(pc.and_(pc.and_not(textless, known), placed))
+    dates = pa.array([parse_batch_key(key)[0] for key in rows["batch"].to_pylist()], pa.date32())
+    columns = [rows["chunk_id"], rows["source"], dates, rows["batch"]]
+    return pa.concat_tables([cells.cast(_CELLS), pa.table(columns, schema=_CELLS)])
 
 
 def population_as_it_stands(workspace: Workspace, snapshot: TableSnapshot) -> tuple[dict[str, pa.Table], Paired]:
@@ -141,7 +162,7 @@ def with_table_fields(chunks: pa.Table, rows: pa.Table) -> pa.Table:
 
 def as_chunks(rows: pa.Table) -> pa.Table:
     """Table rows as schemas.CHUNKS, hashes and words counted; rows without any text are nothing to probe."""
-    rows = rows.filter(pc.greater(pc.utf8_length(pc.utf8_trim_whitespace(rows["text"])), 0))
+    rows = rows.filter(pc.invert(is_blank(rows["text"])))
     columns = {name: rows[name] for name in rows.column_names if name in schemas.CHUNKS.names}
     columns["text_sha256"] = sha256_hex(rows["text"])
     columns["n_words"] = count_words(rows["text"])

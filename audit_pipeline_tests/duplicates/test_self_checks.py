@@ -27,6 +27,15 @@ def test_a_blind_neighbour_lane_stops_the_run(monkeypatch):
         check_lanes(corpus(), SETTINGS)
 
 
+def test_a_grouping_that_tells_equal_texts_apart_stops_the_run(monkeypatch):
+    def apart(signatures, usable, seniority):
+        return np.arange(len(signatures)), np.ones(len(signatures), dtype=np.int64)
+
+    monkeypatch.setattr(self_checks, "stand_for", apart)
+    with pytest.raises(SelfCheckError, match="exact lane"):
+        check_lanes(corpus(), SETTINGS)
+
+
 def test_a_band_join_that_loses_pairs_stops_the_run(monkeypatch):
     honest = self_checks.join_bands
     monkeypatch.setattr(self_checks, "join_bands", lambda matrix, bands, cap: honest(matrix[:-1], bands, cap))

@@ -1,0 +1,8 @@
+"""Counts with their nouns, for messages that people read. No wording of findings here."""
+
+from __future__ import annotations
+
+
+def counted(n: int, noun: str, plural: str | None = None) -> str:
+    """1 row, 2 rows, 1,200 rows; ``plural`` where it takes more than an s."""
+    return f"{n:,} {noun if n == 1 else plural or noun + 's'}"

@@ -277,6 +277,11 @@ class SampleSettings(Settings):
         ge=0,
         description="Held-out and labelled queries, each, that are asked under every known prompt; 0: none.",
     )
+    ann_sweep: int = Field(
+        default=100,
+        ge=0,
+        description="Held-out and labelled queries that are asked under other nprobes, ef and refine_factor; 0: none.",
+    )
     seed: int = Field(default=0, description="Another seed draws other probes.")
     held_out: Literal["middle", "first", "heading", "last", "random"] = Field(
         default="middle", description="Which sentence is held out as the query."

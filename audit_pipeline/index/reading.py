@@ -216,6 +216,7 @@ def _with_search(
         filter_undecided=undecided,
         row_filter=row_filter,
         rows_passing=search.rows_passing if row_filter is not None else None,
+        ann=search if plan["index"] else None,
         info=replace(snapshot.info, plan=plan),
     )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,6 +12,7 @@ import numpy as np
 
 from audit_pipeline.config import IndexSettings
 from audit_pipeline.errors import AuditInputError
+from audit_pipeline.index.ann_settings import AnnSettings
 from audit_pipeline.index.connection import first_line
 from audit_pipeline.index.snapshot import SearchHits
 from audit_pipeline.index.vector_index import VectorIndex
@@ -22,6 +25,8 @@ _FILTERS_AT_ONCE = 64  # conditions that one scan of the table evaluates
 _ALL_PARTITIONS = 1_000_000
 _HIGH_EF = 1000
 _HIGH_REFINE = 20
+_PARTITIONS = re.compile(r"\bpartitions_ranked=(\d+)")
+_DELTAS = re.compile(r"\bdeltas_searched=(\d+)")
 
 
 @dataclass(frozen=True)
@@ -110,6 +115,41 @@ class LanceSearch:
     def variant(self, queries: np.ndarray, limit: int, name: str, filters: np.ndarray | None = None, /) -> SearchHits:
         """The declared search with the one change that a name in ``VARIANTS`` stands for."""
         return self._run(self._declared, name, queries, limit, filters)
+
+    @property
+    def index(self) -> VectorIndex | None:
+        """The ANN index of the searched column."""
+        return self._index
+
+    def partitions(self) -> int:
+        """IVF partitions of the index, as LanceDB counts them in a search of all of them; 1 where it does not say."""
+        every = replace(self._declared, filter=None, nprobes=_ALL_PARTITIONS)
+        kind = self._table.schema.field(self._column).type
+        plan = str(self._builder(every, np.ones(kind.list_size, np.float32), 1).analyze_plan())
+        ranked, deltas = _PARTITIONS.search(plan), _DELTAS.search(plan)
+        # An index that was brought up to date has further parts, each with as many partitions.
+        return max(int(ranked[1]) // max(int(deltas[1]), 1), 1) if ranked and deltas else 1
+
+    def ask(
+        self, query: np.ndarray, limit: int, settings: AnnSettings | None = None, condition: str | None = None
+    ) -> tuple[np.ndarray, float]:
+        """One query by itself, as ``ann_settings.AnnSearch`` says; the seconds are those of the call to LanceDB."""
+        request = replace(self._declared, filter=self._declared.filter if condition is None else condition)
+        if settings is not None:
+            nprobes, ef, refine_factor = settings.nprobes, settings.ef, settings.refine_factor
+            request = replace(request, nprobes=nprobes, ef=ef, refine_factor=refine_factor)
+        builder = self._builder(request, np.asarray(query, np.float32), limit)
+        started = time.perf_counter()
+        try:
+            found = builder.to_arrow()
+        except (RuntimeError, ValueError) as error:
+            raise self._refused(error) from error
+        seconds = time.perf_counter() - started
+        ordinals = self._ordinals(found["_rowid"].to_numpy())
+        ordinals = ordinals[self._first_of_each_id(np.zeros(len(ordinals), np.int64), ordinals)]
+        rows = np.full(limit, -1, dtype=np.int64)
+        rows[: len(ordinals)] = ordinals
+        return rows, seconds
 
     def explain(self, query: np.ndarray, limit: int) -> str:
         """LanceDB's plan of the declared search. Raises AuditInputError where it refuses the settings."""

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from audit_pipeline.index.ann_settings import AnnSearch
 from audit_pipeline.index.row_filter import RowFilter
 
 USABLE, NULL, NAN, INFINITE, ZERO, WRONG_DIMENSION = range(6)
@@ -126,7 +127,8 @@ class TableSnapshot:
     through; None otherwise. ``absent`` names the fields of
     ``config.CHUNK_COLUMNS`` that the table does not hold, ``nameless`` counts the rows whose id is null where it holds
     ids. ``rows`` may hold further fields, of ``index.embed_text`` and of the layout. ``zeros_meant`` says that the
-    writer puts a zero vector where it has none on purpose.
+    writer puts a zero vector where it has none on purpose. ``ann`` asks one query at a time through the ANN index under
+    other settings; None where no ANN index answers.
     """
 
     rows: pa.Table
@@ -144,6 +146,7 @@ class TableSnapshot:
     zeros_meant: bool = False
     row_filter: RowFilter | None = None
     rows_passing: RowsPassing | None = None
+    ann: AnnSearch | None = None
 
     @cached_property
     def searchable(self) -> np.ndarray:

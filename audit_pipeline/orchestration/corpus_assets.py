@@ -11,7 +11,7 @@ from audit_pipeline.orchestration.batch_assets import OWNERS
 from audit_pipeline.orchestration.metadata import report_metadata, stage_metadata
 from audit_pipeline.orchestration.workspaces import workspace_for
 from audit_pipeline.results import StageResult
-from audit_pipeline.stages import duplicates, formatting_arms, index, observed, probes, report, retrieval, vectors
+from audit_pipeline.stages import ann, duplicates, formatting_arms, index, observed, probes, report, retrieval, vectors
 from audit_pipeline.stages.limits import REPORT_CHECKS, report_check
 from audit_pipeline.stages.workspace import Workspace
 
@@ -93,11 +93,18 @@ CORPUS_ASSETS = (
         deps=("probe_vectors",),
     ),
     CorpusAsset(
-        retrieval.ann_recall,
+        ann.ann_recall,
         "retrieval",
         ("lancedb",),
         "What the application's search returns against the exact answer, for queries that are no rows of the table.",
         deps=("probe_vectors",),
+    ),
+    CorpusAsset(
+        ann.ann_sweep,
+        "retrieval",
+        ("lancedb",),
+        "Recall and time per query under other nprobes, ef and refine_factor, and the cheapest that reach the limit.",
+        deps=("ann_recall",),
     ),
     CorpusAsset(
         observed.observed_retrieval,
@@ -123,6 +130,7 @@ CORPUS_ASSETS = (
             "held_out_retrieval",
             "labelled_retrieval",
             "ann_recall",
+            "ann_sweep",
             "observed_retrieval",
             "formatting_arms",
             "corpus_integrity",

@@ -28,6 +28,7 @@ PARTS = (
     "labelled",
     "observed",
     "ann_recall",
+    "ann_sweep",
     "formatting_arms",
     "causes",
     "misses",

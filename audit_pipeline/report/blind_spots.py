@@ -27,6 +27,8 @@ def unmeasured(audit: Mapping[str, Any]) -> list[str]:
             "reason", "what the approximate index loses against an exact search is unknown"
         )
         lines.append(f"ann_recall@10: {reason}.")
+    elif not audit["ann_sweep"]["n"]:
+        lines.append(f"ANN settings: no others than the declared ones were tried: {audit['ann_sweep']['reason']}.")
     if audit["duplicates"]["recommended"]["provisional"]:
         lines.append("Duplicate labels: the threshold rests on the similarity floor alone. Give labels.pairs.")
     for finding in audit["findings"]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from audit_pipeline.index.text_drift import WORDS as DRIFT_WORDS
 from audit_pipeline.report import blind_spots, charts, duplicate_charts, strata_view
+from audit_pipeline.report.ann_view import ann_chart, ann_view
 from audit_pipeline.report.arms_view import arms_view
 from audit_pipeline.report.drawing import NARROW, WIDE, to_svg
 from audit_pipeline.report.excerpts import rival_of, shown_misses
@@ -46,6 +47,7 @@ def page_view(
         "charts": page_charts(audit),
         "observed": observed_view(audit),
         "arms": arms_view(audit),
+        "ann": ann_view(audit),
         "causes": cause_rows(audit),
         "misses": [_miss(miss, texts) for miss in shown_misses(audit)],
         "text_hidden": audit["settings"]["report"]["text"] == "none",
@@ -104,6 +106,8 @@ def _drawn(audit: Mapping[str, Any], width: int, prefix: str) -> dict[str, str]:
         drawn["grid"] = charts.grid_chart(grid, limit, width)
     if any(count for counts in audit["causes"].values() for count in counts.values()):
         drawn["causes"] = charts.causes_chart(audit["causes"], width)
+    if audit["ann_sweep"]["n"]:
+        drawn["ann"] = ann_chart(audit["ann_sweep"], width)
     recommended = duplicates["recommended"]["threshold"]
     if duplicates["floor"]["n"]:
         drawn["floor"] = duplicate_charts.floor_chart(duplicates["floor"], duplicates["sweep"], recommended, width)

@@ -40,7 +40,8 @@ def run_ann_recall(
     count: those of each query's ``reach`` (default: of the declared filter), and a query that can be answered with
     none is left out. Nothing is measured without an ANN index, which would compare exact with exact, nor with a score
     cut-off or fewer than ten rows asked for. The similarity form counts ties, as an id overlap would not (Aumueller et
-    al. 2020, ANN-Benchmarks). Returns the table ann_recall and the section of audit.json.
+    al. 2020, ANN-Benchmarks). Returns the table ann_recall and the section of audit.json, which
+    ``ann_sweep`` holds against its limit.
     """
     search = settings.index.search
     exact_because = snapshot.info.why_exact
@@ -60,22 +61,19 @@ def run_ann_recall(
         unmeasured = "the application's score cut-off shortens the results"
     if unmeasured is not None:
         return _unmeasured(unmeasured, _not_measured(unmeasured))
-    exact = ExactSearch(snapshot.vectors, snapshot.searchable, snapshot.metric)
-    identities = Identities(snapshot)
     reach = reach_of(snapshot, np.full(queries.num_rows, -1)) if reach is None else reach
-    wanted = np.minimum(reach.of_each(available_ids(snapshot, identities, reach)), K)
-    answerable = np.flatnonzero(wanted > 0)
+    identities = Identities(snapshot)
+    answerable = np.flatnonzero(_wanted(snapshot, identities, reach) > 0)
     if not len(answerable):
         nobody = "the application's filter lets no row through for any query"
         return _unmeasured(nobody, _not_measured(nobody))
-    queries, query_vectors, wanted = queries.take(pa.array(answerable)), query_vectors[answerable], wanted[answerable]
-    reach = reach.take(answerable)
+    queries, query_vectors, reach = (
+        queries.take(pa.array(answerable)),
+        query_vectors[answerable],
+        reach.take(answerable),
+    )
     hits = search_in_blocks(snapshot, query_vectors, search.limit, progress, reach)
-    best = ranks_within(exact, reach, query_vectors, None, TOP, progress=progress)
-    kth = kth_distinct(best.top_rows, best.top_scores, identities, np.full(len(query_vectors), K))
-    scores = exact.scores(query_vectors, hits.rows[:, :K])
-    reached = np.count_nonzero(scores >= kth[:, None] - TIE_TOLERANCE, axis=1)
-    recall = np.minimum(reached / wanted, 1.0)
+    recall = ExactTen(snapshot, identities, query_vectors, reach, progress).recall(hits.rows)
     table = as_schema(
         {
             "query_id": queries["query_id"],
@@ -89,30 +87,41 @@ def run_ann_recall(
     runs = sorted(set(table["run"].to_pylist()))
     by_run = [{"run": run, f"ann_recall@{K}": _of_run(table, run).as_dict()} for run in runs]
     summary: dict[str, Any] = {"n": figure.n, f"ann_recall@{K}": figure.as_dict(), "by_run": by_run}
-    return StageResult({"ann_recall": table}, summary, _findings(figure, snapshot, settings))
+    return StageResult({"ann_recall": table}, summary)
+
+
+class ExactTen:
+    """The ten best chunks of m queries by exact score, each among the rows of its reach, to hold answers against."""
+
+    def __init__(
+        self,
+        snapshot: TableSnapshot,
+        identities: Identities,
+        query_vectors: np.ndarray,
+        reach: Reach,
+        progress: Progress = no_progress,
+    ) -> None:
+        self._exact = ExactSearch(snapshot.vectors, snapshot.searchable, snapshot.metric)
+        self._queries = query_vectors
+        self.wanted = _wanted(snapshot, identities, reach)
+        best = ranks_within(self._exact, reach, query_vectors, None, TOP, progress=progress)
+        self._kth = kth_distinct(best.top_rows, best.top_scores, identities, np.full(len(query_vectors), K))
+
+    def recall(self, rows: np.ndarray) -> np.ndarray:
+        """(m,) share of the ten that rows (m, limit) returned to each query reach; 0 where nothing can be found."""
+        scores = self._exact.scores(self._queries, rows[:, :K])
+        reached = np.count_nonzero(scores >= self._kth[:, None] - TIE_TOLERANCE, axis=1)
+        return np.where(self.wanted > 0, np.minimum(reached / np.maximum(self.wanted, 1), 1.0), 0.0)
+
+
+def _wanted(snapshot: TableSnapshot, identities: Identities, reach: Reach) -> np.ndarray:
+    """(m,) distinct ids that each query can be answered with, ten at most."""
+    return np.minimum(reach.of_each(available_ids(snapshot, identities, reach)), K)
 
 
 def _of_run(table: pa.Table, run: str) -> Proportion:
     mask = np.array([own == run for own in table["run"].to_pylist()], bool)
     return bootstrap_mean(table[f"ann_recall_{K}"].to_numpy()[mask])
-
-
-def _findings(figure: Proportion, snapshot: TableSnapshot, settings: IndexAuditSettings) -> list[Finding]:
-    limit = settings.limits.ann_recall_at_10
-    if figure.value is None or figure.value >= limit:
-        return []
-    return [
-        Finding(
-            "ann_recall_low",
-            "warning",
-            f"The search returns {figure.value:.1%} of the ten closest chunks ({figure.low:.1%} to {figure.high:.1%}, "
-            f"{figure.n:,} queries), under the {limit:.0%} asked for.",
-            "Raise nprobes, ef or refine_factor, or build the index with less compression.",
-            n_compared=figure.n,
-            share=1 - figure.value,
-            evidence={"ann_recall@10": figure.as_dict(), "limit": limit, "index_type": snapshot.info.index_type},
-        )
-    ]
 
 
 def _unmeasured(reason: str, *findings: Finding) -> StageResult:

@@ -1,19 +1,15 @@
-"""The stages that search and judge: self, held-out and labelled retrieval, ANN recall, the verdict."""
+"""The stages that search and judge: self, held-out and labelled retrieval, the verdict. ANN recall has its own."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from audit_pipeline.index.reach import reach_of
 from audit_pipeline.results import StageResult
-from audit_pipeline.retrieval.ann_recall import run_ann_recall
-from audit_pipeline.retrieval.askers import askers_of
 from audit_pipeline.retrieval.held_out import run_held_out
-from audit_pipeline.retrieval.labelled import label_findings, relevant_chunks, run_labelled
+from audit_pipeline.retrieval.labelled import label_findings, run_labelled
 from audit_pipeline.retrieval.self_retrieval import run_self_retrieval
 from audit_pipeline.retrieval.vector_findings import vector_findings
 from audit_pipeline.retrieval.verdict import run_verdict
@@ -106,29 +102,6 @@ def labelled_retrieval(workspace: Workspace) -> StageResult:
     )
 
 
-@corpus_stage
-def ann_recall(workspace: Workspace) -> StageResult:
-    """The application's search against the exact answer, for held-out sentences and labelled queries."""
-    snapshot = pinned_snapshot(workspace)
-    held = encodable(workspace, snapshot, held_out_plan(workspace))
-    eligible = held.filter(held["eligible"])
-    labels = planned_labels(workspace) if can_probe(workspace, snapshot) else None
-    prompt, dimension = workspace.settings.encoder.query_arm, snapshot.info.dimension
-    ids = [f"heldout:{chunk_id}" for chunk_id in eligible["chunk_id"].to_pylist()]
-    reach = reach_of(snapshot, snapshot.row_of(eligible["chunk_id"]))
-    runs = ["held_out"] * len(ids)
-    vectors = [workspace.encoded(prompt, eligible["held"], dimension)]
-    if labels is not None:
-        ids += labels.queries["query_id"].to_pylist()
-        runs += ["labelled"] * len(labels.queries)
-        vectors.append(workspace.encoded(prompt, labels.queries["text"], dimension))
-        reach = reach.followed_by(askers_of(snapshot, relevant_chunks(labels)).reach)
-    queries = pa.table({"query_id": pa.array(ids, pa.string()), "run": pa.array(runs, pa.string())})
-    return run_ann_recall(
-        snapshot, queries, np.concatenate(vectors), workspace.settings, workspace.progress, reach=reach
-    )
-
-
 BEFORE_THE_VERDICT = (
     "vector_index",
     "corpus_integrity",
@@ -137,6 +110,7 @@ BEFORE_THE_VERDICT = (
     "held_out_retrieval",
     "labelled_retrieval",
     "ann_recall",
+    "ann_sweep",
     "observed_retrieval",
 )
 

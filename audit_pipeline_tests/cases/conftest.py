@@ -110,7 +110,7 @@ def audit_table(tmp_path: Path, corpus: Corpus, encoded: Path, monkeypatch: pyte
         if after is not None:
             after(written)
         parts = {name: attributes.pop(name) for name in ("labels", "sources", "sample", "report") if name in attributes}
-        parts["sample"] = {"arms": 0} | parts.get("sample", {})
+        parts["sample"] = {"arms": 0, "ann_sweep": 0} | parts.get("sample", {})
         (folder / "state").mkdir()
         (folder / "state" / "vectors").symlink_to(encoded)
         encoder = {"model": corpus.model, **attributes.pop("encoder", {})}

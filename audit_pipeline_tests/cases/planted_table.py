@@ -68,7 +68,7 @@ def audited_again(
     Without ``whole`` only its findings, roles and encoder, and only from the stages that look at rows and vectors.
     """
     index = {"uri": "db", "table": "docs", "managed": False} | more.pop("index", {})
-    more["sample"] = {"arms": 0} | more.get("sample", {})
+    more["sample"] = {"arms": 0, "ann_sweep": 0} | more.get("sample", {})
     attributes: dict[str, Any] = {"name": "planted", "encoder": encoder, "index": index, **more}
     if store is not None:
         pq.write_table(store, folder / "store.parquet")

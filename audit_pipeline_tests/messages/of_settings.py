@@ -92,6 +92,11 @@ MISTAKES = [
         "sample.fingerprint_per_batch: Input should be greater than or equal to 4, got 3",
     ),
     (
+        "fewer queries than none for other search settings",
+        GOOD + "  sample: {ann_sweep: -1}\n",
+        "sample.ann_sweep: Input should be greater than or equal to 0, got -1",
+    ),
+    (
         "a name that is none: Handbook",
         "  name: 'Handbook'\n" + SOURCES + ENCODER,
         "name: 'Handbook' is no index name: use lower-case letters, digits and '-', at most 63",

@@ -12,8 +12,11 @@ import pyarrow as pa
 
 from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.findings import Finding
+from audit_pipeline.index.ann_settings import AnnSettings
 from audit_pipeline.proportions import NOT_MEASURED, Proportion, bootstrap_mean, stratified, wilson
 from audit_pipeline.report.audit_json import build_audit
+from audit_pipeline.retrieval.ann_choice import Measured
+from audit_pipeline.retrieval.ann_sweep import sweep_section
 from audit_pipeline.retrieval.formatting_arms import Asked, run_formatting_arms
 from audit_pipeline.schemas import TABLES
 from audit_pipeline.settings_file import parse_settings
@@ -345,6 +348,7 @@ def sample_parts(p: dict[str, Any] | None = None, labels: bool = True) -> dict[s
         "labelled": labelled if labels else None,
         "observed": None,
         "ann_recall": {"n": 725, "ann_recall@10": bootstrap_mean(np.repeat([0.9, 1.0], [60, 665])).as_dict()},
+        "ann_sweep": sample_ann_settings(),
         "formatting_arms": sample_arms(),
         "causes": {"self": causes, "held_out": {"overlap": 14, "twin": 9, "encoder": 36}, "labelled": {"encoder": 94}},
         "misses": misses,
@@ -390,3 +394,27 @@ def sample_arms() -> list[dict[str, Any]]:
     asked = [Asked(run, {"query": configured, "none": level, "'query: '": better}) for run in ("held_out", "labelled")]
     arms = {"query": "", "none": "q: ", "'query: '": "query: "}
     return run_formatting_arms(asked, arms).summary["arms"]
+
+
+def sample_ann_settings() -> dict[str, Any]:
+    """Three settings over 60 queries, the declared ones in the middle and under the limit."""
+    settings = parse_settings(
+        {
+            "name": "sample",
+            "encoder": {"kind": "none"},
+            "index": {"managed": False, "uri": "x", "table": "t", "search": {"nprobes": 4}},
+        },
+        "sample",
+        Path(),
+    )
+    random = np.random.default_rng(0)
+    measured = [
+        Measured(
+            AnnSettings(nprobes, None, None),
+            1 - random.integers(0, lost + 1, 60) / 10,
+            random.normal(milliseconds, 0.1, 60) / 1000,
+        )
+        for nprobes, lost, milliseconds in ((1, 6, 2.0), (4, 3, 2.5), (16, 0, 4.0))
+    ]
+    section = sweep_section(measured, 1, bootstrap_mean(measured[1].recall), settings, "Build it again.")
+    return section | {"queries": 60, "index_type": "IVF_FLAT", "partitions": 16}

@@ -98,8 +98,8 @@ def test_six_findings_of_one_code_are_one_row_with_six_places(page: str) -> None
 def test_charts_are_drawn_for_wide_and_narrow_windows_and_follow_the_colour_scheme(page: str) -> None:
     tags = parsed(page).tags
     for size in ("wide", "narrow"):
-        assert sum(attributes.get("class") == size for _, attributes in tags) == 8
-    assert sum(tag == "svg" for tag, _ in tags) == 16
+        assert sum(attributes.get("class") == size for _, attributes in tags) == 9
+    assert sum(tag == "svg" for tag, _ in tags) == 18
     assert "prefers-color-scheme:dark" in page
     colours = set(re.findall(r'(?:fill|stroke)="(#[0-9a-f]{6})"', page))
     mapped = set(re.findall(r'svg \[fill="(#[0-9a-f]{6})"\]', page))
@@ -111,6 +111,9 @@ def test_without_labels_the_page_says_so_and_marks_the_threshold_provisional() -
     assert "real queries were not measured" in text
     assert "Labelled retrieval: whether real queries find their answers is unknown" in text
     assert "provisionally" in text
+    assert "Would other search settings do better, or cost less?" in text
+    assert "← as configured" in text
+    assert "← recommended, ✓ reaches the limit" in text
 
 
 def test_an_audit_that_measured_next_to_nothing_still_renders(audit: dict[str, Any]) -> None:
@@ -119,6 +122,7 @@ def test_an_audit_that_measured_next_to_nothing_still_renders(audit: dict[str, A
     bare = copy.deepcopy(audit)
     for part in ("self_retrieval", "held_out", "ann_recall"):
         bare[part] = not_measured(part)
+    bare["ann_sweep"] = {"n": 0, "status": "not_measured", "reason": "every search is exact", "settings": []}
     bare |= {"labelled": None, "findings": [], "misses": [], "roles": [], "self_checks": [], "timings": {}}
     bare["causes"] = {"self": {}, "held_out": {}, "labelled": {}}
     bare["verdict"]["reading"] = "undecided"

@@ -36,9 +36,7 @@ def test_three_of_ten_rows_lost_is_seven_tenths():
     result = run(lose=lambda query, row: query == 1 and row in (0, 4, 9))
     assert result.tables["ann_recall"]["ann_recall_10"].to_pylist() == [1.0, 0.7]
     assert result.summary["ann_recall@10"]["value"] == pytest.approx(0.85)
-    (finding,) = result.findings
-    assert (finding.code, finding.severity, finding.n_compared) == ("ann_recall_low", "warning", 2)
-    assert finding.share == pytest.approx(0.15)
+    assert result.findings == []  # the sweep holds it against its limit
 
 
 def test_a_short_answer_does_not_pass_for_a_good_one():

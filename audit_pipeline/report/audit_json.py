@@ -30,6 +30,7 @@ PARTS = (
     "ann_recall",
     "ann_sweep",
     "formatting_arms",
+    "both_sides",
     "causes",
     "misses",
     "roles",

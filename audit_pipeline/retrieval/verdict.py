@@ -75,13 +75,15 @@ def run_verdict(
     own_prompts: Mapping[str, str] | None = None,
     observed: StageResult | None = None,
     arms: Sequence[Mapping[str, Any]] = (),
+    both_sides: str = "",
 ) -> StageResult:
     """Strata, anomalies and the reading of the runs that took place (None or an empty result: did not run).
 
     Of each run the table and the summary are used. ``population`` are all chunks (see ``strata.strata_tables``);
     ``findings`` those of the stages before; ``own_prompts`` the model's own known prompts by role (query, passage or
     document); ``observed`` the run of the application's own queries; ``arms`` the section formatting_arms of
-    audit.json. Returns the table strata; the summary has ``verdict`` {reading, text}, and ``self_retrieval``,
+    audit.json, and ``both_sides`` what is to be said of one prompt on both sides.
+    Returns the table strata; the summary has ``verdict`` {reading, text}, and ``self_retrieval``,
     ``held_out`` and ``labelled`` with their by_... lists, to be merged into those sections.
     """
     runs = {
@@ -102,7 +104,8 @@ def run_verdict(
     blind = [UNKNOWN_TEXT] if unknown else blind_spots(settings, own_prompts or {})
     smallest = median_batch_probes(runs["self"]) if runs["self"] is not None else 0
     seen = observed.summary if observed is not None and observed.summary else None
-    text = verdict_text(verdict, settings, runs, [*findings, *anomalies], blind, smallest, seen, arms_text(arms))
+    prompts = " ".join(said for said in (arms_text(arms), both_sides) if said)
+    text = verdict_text(verdict, settings, runs, [*findings, *anomalies], blind, smallest, seen, prompts)
     return StageResult(
         {"strata": strata},
         {"verdict": {"reading": verdict.reading, "text": text}, **sections},

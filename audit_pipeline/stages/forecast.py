@@ -13,6 +13,7 @@ from audit_pipeline.encoder.protocol import Encoder
 from audit_pipeline.encoder.query_side import arms_of_queries
 from audit_pipeline.encoder.roles import arms_of
 from audit_pipeline.encoder.truncation_probe import LONG_ROWS, MOST_ENCODINGS
+from audit_pipeline.stages.both_sides import both_sides_texts
 from audit_pipeline.stages.ingest import BatchChange
 from audit_pipeline.stages.texts import embedded
 from audit_pipeline.stages.workspace import Workspace
@@ -92,8 +93,9 @@ def _check_texts(workspace: Workspace, encoder: Encoder, rows: int | None) -> in
 
 
 def _arm_texts(workspace: Workspace, own_prompts: dict[str, str], probes: int) -> int:
-    """At most so many queries under the prompts that are not configured."""
+    """At most so many queries under the prompts that are not configured, and texts under one on both sides."""
     settings = workspace.settings
     labelled = bool(settings.labels.queries or settings.labels.see_also)
     asked = min(settings.sample.arms, probes) + (settings.sample.arms if labelled else 0)
-    return (len(arms_of_queries(settings.encoder, own_prompts)) - 1) * asked
+    further = both_sides_texts(settings.encoder, settings.sample.arms, probes)
+    return (len(arms_of_queries(settings.encoder, own_prompts)) - 1) * asked + further

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,7 @@ from audit_pipeline.results import StageResult
 from audit_pipeline.retrieval.formatting_arms import Asked, run_formatting_arms
 from audit_pipeline.retrieval.held_out import held_out_hits
 from audit_pipeline.retrieval.labelled import labelled_hits
+from audit_pipeline.stages.both_sides import both_sides
 from audit_pipeline.stages.held_out import body_vectors, held_out_plan
 from audit_pipeline.stages.index import can_probe, pinned_snapshot
 from audit_pipeline.stages.probes import planned_labels
@@ -26,11 +28,11 @@ if TYPE_CHECKING:
 
 @corpus_stage
 def formatting_arms(workspace: Workspace) -> StageResult:
-    """The same queries under each prompt; an empty table where nothing can be encoded or nothing is asked for."""
+    """The same queries under each prompt, and under one on both sides; empty where nothing can be encoded or asked."""
     snapshot = pinned_snapshot(workspace)
     encoder, settings = workspace.encoder, workspace.settings
     if encoder is None or not settings.sample.arms or not can_probe(workspace, snapshot):
-        return run_formatting_arms([], {})
+        return _with_both_sides(run_formatting_arms([], {}), None)
     held, labels = _held(workspace), _labels(workspace)
     arms = arms_of_queries(settings.encoder, encoder.own_prompts)
     queries = [*(held["held"].to_pylist()), *(labels.queries["text"].to_pylist() if labels is not None else [])]
@@ -41,7 +43,11 @@ def formatting_arms(workspace: Workspace) -> StageResult:
     asked = [_held_under(workspace, snapshot, held, arms)] if len(held) else []
     if labels is not None:
         asked.append(_labelled_under(workspace, snapshot, labels, arms))
-    return run_formatting_arms(asked, arms)
+    return _with_both_sides(run_formatting_arms(asked, arms), both_sides(workspace, snapshot, held, arms))
+
+
+def _with_both_sides(result: StageResult, section: dict[str, Any] | None) -> StageResult:
+    return replace(result, summary=result.summary | {"both_sides": section})
 
 
 def _held(workspace: Workspace) -> pa.Table:

@@ -108,6 +108,7 @@ def audit_parts(workspace: Workspace) -> dict[str, Any]:
         "ann_recall": summaries["ann_recall"],
         "ann_sweep": summaries["ann_sweep"],
         "formatting_arms": summaries["formatting_arms"]["arms"],
+        "both_sides": summaries["formatting_arms"]["both_sides"],
         "causes": causes,
         "misses": merge_misses(*misses),
         "roles": summaries["role_fingerprint"]["roles"],

@@ -134,7 +134,14 @@ def retrieval_verdict(workspace: Workspace) -> StageResult:
         own_prompts=workspace.encoder.own_prompts if workspace.encoder else None,
         arms=workspace.summary("formatting_arms")["arms"],
         observed=workspace.result("observed_retrieval"),
+        both_sides=_blindness(workspace),
     )
+
+
+def _blindness(workspace: Workspace) -> str:
+    """What another prompt on both sides does, where one stands on both already."""
+    encoder, found = workspace.settings.encoder, workspace.summary("formatting_arms")["both_sides"]
+    return found["text"] if found is not None and encoder.query_arm == encoder.passage_arm else ""
 
 
 def encodable(workspace: Workspace, snapshot: TableSnapshot, table: pa.Table) -> pa.Table:

@@ -17,6 +17,7 @@ from audit_pipeline.proportions import NOT_MEASURED, Proportion, bootstrap_mean,
 from audit_pipeline.report.audit_json import build_audit
 from audit_pipeline.retrieval.ann_choice import Measured
 from audit_pipeline.retrieval.ann_sweep import sweep_section
+from audit_pipeline.retrieval.both_sides import Sides, compare_sides
 from audit_pipeline.retrieval.formatting_arms import Asked, run_formatting_arms
 from audit_pipeline.schemas import TABLES
 from audit_pipeline.settings_file import parse_settings
@@ -350,6 +351,7 @@ def sample_parts(p: dict[str, Any] | None = None, labels: bool = True) -> dict[s
         "ann_recall": {"n": 725, "ann_recall@10": bootstrap_mean(np.repeat([0.9, 1.0], [60, 665])).as_dict()},
         "ann_sweep": sample_ann_settings(),
         "formatting_arms": sample_arms(),
+        "both_sides": sample_both_sides(),
         "causes": {"self": causes, "held_out": {"overlap": 14, "twin": 9, "encoder": 36}, "labelled": {"encoder": 94}},
         "misses": misses,
         "roles": [
@@ -385,6 +387,13 @@ def sample_audit(labels: bool = True, p: dict[str, Any] | None = None, **changed
 def sample_excerpts(audit: dict[str, Any]) -> pa.Table:
     ids = sorted({miss["chunk_id"] for miss in audit["misses"]})
     return pa.table({"chunk_id": ids, "text": [f"{SECRET_TEXT} <b>{i}</b>\n" + "and more words " * 60 for i in ids]})
+
+
+def sample_both_sides() -> dict[str, Any]:
+    """Twelve rows at right angles under both encodings."""
+    axes = np.eye(12, dtype=np.float32)
+    same = Sides(axes, axes, axes, axes)
+    return compare_sides(same, same, np.arange(12), "cosine", "query: ", None)
 
 
 def sample_arms() -> list[dict[str, Any]]:

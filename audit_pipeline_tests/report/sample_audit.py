@@ -15,6 +15,7 @@ from audit_pipeline.findings import Finding
 from audit_pipeline.index.ann_settings import AnnSettings
 from audit_pipeline.proportions import NOT_MEASURED, Proportion, bootstrap_mean, stratified, wilson
 from audit_pipeline.report.audit_json import build_audit
+from audit_pipeline.report.beir import ExportTexts
 from audit_pipeline.retrieval.ann_choice import Measured
 from audit_pipeline.retrieval.ann_sweep import sweep_section
 from audit_pipeline.retrieval.both_sides import Sides, compare_sides
@@ -303,6 +304,14 @@ def sample_duplicates(labels: bool = True) -> dict[str, Any]:
 def sample_tables(p: dict[str, Any]) -> dict[str, pa.Table]:
     retrieved, qrels = retrieved_and_qrels(p)
     return {"self_retrieval": self_table(p), "retrieved": retrieved, "qrels": qrels}
+
+
+def sample_exports(tables: dict[str, pa.Table]) -> ExportTexts:
+    """Texts of the judged chunks, each its own query."""
+    qrels = tables["qrels"]
+    texts = pa.array([f"{SECRET_TEXT} of {name}" for name in qrels["chunk_id"].to_pylist()])
+    corpus = pa.table({"chunk_id": qrels["chunk_id"], "text": texts})
+    return ExportTexts(corpus, qrels.select(["run", "query_id"]).append_column("text", texts), corpus.slice(0, 0))
 
 
 def sample_misses(table: pa.Table) -> list[dict[str, Any]]:

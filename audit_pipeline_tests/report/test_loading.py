@@ -12,7 +12,7 @@ from audit_pipeline.report.loading import load
 from audit_pipeline.report.publish import publish
 from audit_pipeline.schemas import TABLES
 from audit_pipeline.state import StateFolder, write_json, write_table
-from audit_pipeline_tests.report.sample_audit import sample_tables
+from audit_pipeline_tests.report.sample_audit import sample_exports, sample_tables
 
 
 @pytest.fixture
@@ -21,7 +21,8 @@ def state(
 ) -> StateFolder:
     monkeypatch.setattr(publishing, "render_page", lambda *_: "page")
     state = StateFolder(tmp_path, "handbook")
-    publish(state.report, audit, sample_tables(probes), None, ReportSettings())
+    tables = sample_tables(probes)
+    publish(state.report, audit, tables, None, ReportSettings(), sample_exports(tables))
     batch = state.batch("2025-01-01|team-00")
     write_table(batch / "now" / "chunks.parquet", pa.table({"chunk_id": ["c00000", "c00001"], "text": ["zero", "one"]}))
     write_table(batch / "old" / "chunks.parquet", pa.table({"chunk_id": ["c00000"], "text": ["before"]}))

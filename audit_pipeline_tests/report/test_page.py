@@ -11,7 +11,14 @@ import pytest
 from audit_pipeline.config import ReportSettings
 from audit_pipeline.report.page import render_page
 from audit_pipeline.report.publish import publish
-from audit_pipeline_tests.report.sample_audit import HOSTILE, SECRET_TEXT, sample_audit, sample_excerpts, sample_tables
+from audit_pipeline_tests.report.sample_audit import (
+    HOSTILE,
+    SECRET_TEXT,
+    sample_audit,
+    sample_excerpts,
+    sample_exports,
+    sample_tables,
+)
 
 
 class Elements(HTMLParser):
@@ -154,8 +161,9 @@ def test_text_none_leaves_no_corpus_text_anywhere(
     tmp_path: Path, audit: dict[str, Any], probes: dict[str, Any]
 ) -> None:
     excerpts, tables = sample_excerpts(audit), sample_tables(probes)
-    hidden = publish(tmp_path / "none", audit, tables, excerpts, ReportSettings(text="none"))
-    shown = publish(tmp_path / "excerpt", audit, tables, excerpts, ReportSettings(text="excerpt"))
+    exported = sample_exports(tables)
+    hidden = publish(tmp_path / "none", audit, tables, excerpts, ReportSettings(text="none"), exported)
+    shown = publish(tmp_path / "excerpt", audit, tables, excerpts, ReportSettings(text="excerpt"), exported)
     for name, content in written(hidden.folder).items():
         assert SECRET_TEXT.encode() not in content, name
     assert SECRET_TEXT in shown.page.read_text()

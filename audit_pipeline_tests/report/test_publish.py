@@ -12,10 +12,9 @@ import pytest
 from audit_pipeline.config import ReportSettings
 from audit_pipeline.report import publish as publishing
 from audit_pipeline.report.audit_json import AuditShapeError
-from audit_pipeline.report.beir import ExportTexts
 from audit_pipeline.report.publish import publish, recover
 from audit_pipeline.schemas import TABLES
-from audit_pipeline_tests.report.sample_audit import sample_tables
+from audit_pipeline_tests.report.sample_audit import SECRET_TEXT, sample_exports, sample_tables
 
 
 @pytest.fixture(autouse=True)
@@ -29,13 +28,6 @@ def tables(probes: dict[str, Any]) -> dict[str, pa.Table]:
     return sample_tables(probes)
 
 
-def exported(tables: dict[str, pa.Table]) -> ExportTexts:
-    qrels = tables["qrels"]
-    texts = pa.array([f"secret of {name}" for name in qrels["chunk_id"].to_pylist()])
-    corpus = pa.table({"chunk_id": qrels["chunk_id"], "text": texts})
-    return ExportTexts(corpus, qrels.select(["run", "query_id"]).append_column("text", texts), corpus.slice(0, 0))
-
-
 def files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
@@ -43,7 +35,7 @@ def files(folder: Path) -> dict[str, bytes]:
 def test_a_report_holds_json_page_every_table_and_trec_files(
     tmp_path: Path, audit: dict[str, Any], tables: dict[str, pa.Table]
 ) -> None:
-    report = publish(tmp_path / "reports" / "handbook", audit, tables, None, ReportSettings(), exported(tables))
+    report = publish(tmp_path / "reports" / "handbook", audit, tables, None, ReportSettings(), sample_exports(tables))
     assert json.loads(report.audit_json.read_text()) == audit
     names = {f"tables/{name}.parquet" for name in TABLES} | {"trec/self.run", "trec/self.qrels"}
     names |= {f"beir/self/{name}" for name in ("corpus.jsonl", "queries.jsonl", "qrels/test.tsv")}
@@ -55,8 +47,8 @@ def test_tables_have_their_schemas_and_an_order_of_their_own(
     tmp_path: Path, audit: dict[str, Any], tables: dict[str, pa.Table]
 ) -> None:
     shuffled = {name: table.take(list(range(table.num_rows))[::-1]) for name, table in tables.items()}
-    one = publish(tmp_path / "one", audit, tables, None, ReportSettings(), exported(tables))
-    two = publish(tmp_path / "two", audit, shuffled, None, ReportSettings(), exported(tables))
+    one = publish(tmp_path / "one", audit, tables, None, ReportSettings(), sample_exports(tables))
+    two = publish(tmp_path / "two", audit, shuffled, None, ReportSettings(), sample_exports(tables))
     assert files(one.tables) == files(two.tables)
     assert files(one.trec) == files(two.trec)
     assert files(one.beir) == files(two.beir)
@@ -68,8 +60,8 @@ def test_tables_have_their_schemas_and_an_order_of_their_own(
 def test_exports_hold_texts_only_where_the_settings_show_them_whole(
     tmp_path: Path, audit: dict[str, Any], tables: dict[str, pa.Table], text: Any, shown: bool
 ) -> None:
-    report = publish(tmp_path / "one", audit, tables, None, ReportSettings(text=text), exported(tables))
-    holding = {name for name, content in files(report.folder).items() if b"secret of" in content}
+    report = publish(tmp_path / "one", audit, tables, None, ReportSettings(text=text), sample_exports(tables))
+    holding = {name for name, content in files(report.folder).items() if f"{SECRET_TEXT} of".encode() in content}
     assert holding == ({"beir/self/corpus.jsonl", "beir/self/queries.jsonl"} if shown else set())
     lines = (report.beir / "self" / "corpus.jsonl").read_text().splitlines()
     assert [set(json.loads(line)) for line in lines] == [{"_id", "title", "text"}] * tables["qrels"].num_rows
@@ -84,7 +76,7 @@ def test_a_failure_anywhere_leaves_the_last_good_report(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     target = tmp_path / "handbook"
-    publish(target, audit, tables, None, ReportSettings(), exported(tables))
+    publish(target, audit, tables, None, ReportSettings(), sample_exports(tables))
     before = files(target)
 
     def fail(*_: Any) -> None:
@@ -93,7 +85,7 @@ def test_a_failure_anywhere_leaves_the_last_good_report(
     monkeypatch.setattr(publishing, step, fail)
     newer = copy.deepcopy(audit) | {"created_at": "2027-01-01T00:00:00+00:00"}
     with pytest.raises(OSError, match="disk full"):
-        publish(target, newer, tables, None, ReportSettings(), exported(tables))
+        publish(target, newer, tables, None, ReportSettings(), sample_exports(tables))
     assert files(target) == before
     assert [path.name for path in tmp_path.iterdir()] == ["handbook"]
 
@@ -102,7 +94,7 @@ def test_a_swap_whose_second_rename_fails_puts_the_old_report_back(
     tmp_path: Path, audit: dict[str, Any], tables: dict[str, pa.Table], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = tmp_path / "handbook"
-    publish(target, audit, tables, None, ReportSettings(), exported(tables))
+    publish(target, audit, tables, None, ReportSettings(), sample_exports(tables))
     before = files(target)
     rename = Path.rename
 
@@ -113,7 +105,7 @@ def test_a_swap_whose_second_rename_fails_puts_the_old_report_back(
 
     monkeypatch.setattr(Path, "rename", flaky)
     with pytest.raises(OSError, match="cannot rename"):
-        publish(target, audit, tables, None, ReportSettings(), exported(tables))
+        publish(target, audit, tables, None, ReportSettings(), sample_exports(tables))
     assert files(target) == before
 
 
@@ -121,7 +113,7 @@ def test_a_report_whose_swap_was_killed_half_way_comes_back(
     tmp_path: Path, audit: dict[str, Any], tables: dict[str, pa.Table]
 ) -> None:
     target = tmp_path / "handbook"
-    publish(target, audit, tables, None, ReportSettings(), exported(tables))
+    publish(target, audit, tables, None, ReportSettings(), sample_exports(tables))
     before = files(target)
     target.rename(tmp_path / ".handbook.previous")
     (tmp_path / ".handbook.new-abc").mkdir()
@@ -135,10 +127,10 @@ def test_a_wrong_audit_or_table_replaces_nothing(
 ) -> None:
     target = tmp_path / "handbook"
     with pytest.raises(AuditShapeError):
-        publish(target, {**audit, "findings": [{}]}, tables, None, ReportSettings(), exported(tables))
+        publish(target, {**audit, "findings": [{}]}, tables, None, ReportSettings(), sample_exports(tables))
     wrong = tables | {"self_retrieval": tables["self_retrieval"].drop_columns(["score"])}
     with pytest.raises(ValueError, match="table self_retrieval: columns missing \\['score'\\]"):
-        publish(target, audit, wrong, None, ReportSettings(), exported(tables))
+        publish(target, audit, wrong, None, ReportSettings(), sample_exports(tables))
     with pytest.raises(ValueError, match="without a schema: \\['chunks'\\]"):
-        publish(target, audit, {"chunks": tables["qrels"]}, None, ReportSettings(), exported(tables))
+        publish(target, audit, {"chunks": tables["qrels"]}, None, ReportSettings(), sample_exports(tables))
     assert not target.exists()

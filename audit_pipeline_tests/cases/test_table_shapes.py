@@ -41,7 +41,7 @@ def audited(folder: Path, model: Encoder, **index: Any) -> dict[str, Any]:
         "name": "shapes",
         "encoder": {"model": str(model.files.folder)},
         "index": {"uri": "db", "table": "docs", "managed": False, **index},
-        "sample": {"total": PROBES, "arms": 0},
+        "sample": {"total": PROBES, "arms": 0, "ann_sweep": 0},
         "duplicates": {"floor_pairs": 1000},
     }
     workspace = Workspace(parse_settings(attributes, "test", folder), folder / "state")

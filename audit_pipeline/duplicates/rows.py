@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from audit_pipeline.corpus.text import is_blank
 from audit_pipeline.index.snapshot import USABLE, TableSnapshot
 
 _NO_DATE = np.iinfo(np.int32).max
@@ -23,7 +24,7 @@ class Nodes:
 
     Arrays are (n,) and aligned: ``row`` is the ordinal in the snapshot, ``source``/``document``/``role`` are codes
     with -1 for unknown, ``date`` is in days with the largest value for unknown, ``position`` has -1 for unknown,
-    ``usable`` says whether the row holds a vector with a direction.
+    ``usable`` says whether the row holds a vector with a direction, and a text it can be of.
     """
 
     snapshot: TableSnapshot
@@ -115,6 +116,8 @@ def nodes_of(snapshot: TableSnapshot, roles: Mapping[str, str] | None = None) ->
     """
     table = snapshot.rows
     usable = snapshot.vector_state == USABLE
+    if "text" not in snapshot.absent:  # the vector of nothing at all tells nothing of how alike texts are
+        usable &= ~is_blank(table["text"]).to_numpy(zero_copy_only=False)
     ids = table["chunk_id"].combine_chunks()
     if isinstance(ids, pa.ChunkedArray):
         ids = pa.concat_arrays(ids.chunks) if ids.num_chunks else pa.array([], type=pa.string())

@@ -131,7 +131,8 @@ def duplicate_clusters(
     action = table["action"].to_numpy(zero_copy_only=False)
 
     def share(edges: np.ndarray) -> float | None:
-        return redundancy(len(nodes), pairs.a[edges], pairs.b[edges])
+        # Rows of which no text holds a word were compared by nothing: neither redundant nor free of it.
+        return redundancy(len(nodes), pairs.a[edges], pairs.b[edges]) if (same_text_as >= 0).any() else None
 
     summary = {
         "redundancy": {

@@ -17,6 +17,7 @@ from audit_pipeline.report.summary import exit_code
 from audit_pipeline.settings_file import parse_settings
 from audit_pipeline.stages.workspace import Workspace
 from audit_pipeline_tests.cases.command import findings
+from audit_pipeline_tests.cases.managed import audited_managed, table_rows
 from audit_pipeline_tests.encoder.planted import docstrings
 from audit_pipeline_tests.index.builders import lists
 
@@ -87,6 +88,70 @@ def test_of_two_documents_with_one_id_the_other_one_is_missing(
     (missing,) = [finding for finding in audit["findings"] if finding["code"] == "missing_rows"]
     assert (missing["examples"], missing["evidence"]["kinds"]) == (["p7"], {"id_collision": 1})
     assert missing["scope"]["ingestion_date"] == ("2026-01-02" if later_wins else "2026-01-03")
+
+
+def test_of_two_documents_that_were_written_under_one_id_the_earlier_one_is_lost(
+    tmp_path: Path, fast_encoder: Encoder, texts: list[str]
+) -> None:
+    """Distinct in the store; the writer made one id of both, and the row of p7 now holds the document p8."""
+    store = numbered(texts)
+    table = [("p7", texts[8]) if chunk_id == "p7" else (chunk_id, text) for chunk_id, text in store if chunk_id != "p8"]
+    audit = audited(tmp_path, fast_encoder, store, table)
+    assert faults(audit) == {"missing_rows": 1, "text_drift": 1}
+    examples = {finding["code"]: finding["examples"] for finding in audit["findings"] if finding["severity"] == "error"}
+    assert examples == {"missing_rows": ["p8"], "text_drift": ["p7"]}
+    assert audit["causes"]["self"].pop("missing_row") == 1
+    assert set(audit["causes"]["self"]) <= {"text_drift"}  # where no text lies nearer, the row is found all the same
+    assert exit_code(audit) == 1
+
+
+def test_a_managed_index_follows_a_page_that_shrank(
+    tmp_path: Path, fast_encoder: Encoder, texts: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("audit_pipeline.report.publish.render_page", lambda *_: "")
+    page, others = numbered(texts[:5], "page-"), numbered(texts[5:])
+    for rows in ([*page, *others], [*page[:3], *others]):
+        audit = audited_managed(tmp_path, str(fast_encoder.files.folder), rows)
+        assert table_rows(tmp_path) == dict(rows)
+        assert faults(audit) == {}
+        assert audit["self_retrieval"]["n"] == len(rows)
+        assert audit["self_retrieval"]["self@1"]["value"] == 1
+
+
+def test_a_managed_index_says_which_document_an_id_in_use_keeps_out(
+    tmp_path: Path, fast_encoder: Encoder, texts: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("audit_pipeline.report.publish.render_page", lambda *_: "")
+    rows = [*numbered(texts), ("p7", "A later document that came with an id in use.")]
+    audit = audited_managed(tmp_path, str(fast_encoder.files.folder), rows)
+    assert len(table_rows(tmp_path)) == ROWS
+    assert faults(audit) == {"missing_rows": 1}
+    (missing,) = [finding for finding in audit["findings"] if finding["code"] == "missing_rows"]
+    assert (missing["examples"], missing["evidence"]["kinds"]) == (["p7"], {"id_collision": 1})
+    assert "needs an id of its own" in missing["remedy"]
+    assert exit_code(audit) == 1
+
+
+@pytest.mark.parametrize("lost", [True, False])
+def test_texts_that_lost_a_trailing_section_are_text_drift_with_share_and_ids(
+    tmp_path: Path, fast_encoder: Encoder, texts: list[str], lost: bool
+) -> None:
+    sections = [f"{text}\n\nSee also: {other}" for text, other in zip(texts, [*texts[7:], *texts[:7]], strict=True)]
+    store = numbered(sections)
+    table = numbered([texts[n] if lost and n % 10 == 3 else whole for n, whole in enumerate(sections)])
+    audit = audited(tmp_path, fast_encoder, store, table)
+    if not lost:
+        assert faults(audit) == {}
+        return
+    drift = [finding for finding in audit["findings"] if finding["severity"] == "error"]
+    assert [finding["code"] for finding in drift] == ["text_drift"]
+    evidence = drift[0]["evidence"]
+    assert evidence["kinds"] == {"truncated": 4}
+    assert 90 <= evidence["characters_lost"]["least"] <= evidence["characters_lost"]["most"] <= 320
+    assert (drift[0]["share"], drift[0]["n_compared"], drift[0]["examples"]) == (0.1, ROWS, ["p13", "p23", "p3", "p33"])
+    # The vectors were made of the shortened texts: no defect of their own.
+    assert set(audit["causes"]["self"]) <= {"text_drift"}
+    assert exit_code(audit) == 1
 
 
 def test_rows_with_new_ids_at_each_ingest_are_compared_and_probed_by_their_text(

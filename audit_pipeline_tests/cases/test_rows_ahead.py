@@ -18,16 +18,19 @@ def fast(corpus: Corpus) -> Encoder:
     return load_encoder(EncoderSettings(model=corpus.model))
 
 
-@pytest.mark.parametrize("again", ["", PASSAGE])
-def test_a_second_path_in_the_wrong_role_is_to_blame_for_the_misses_of_the_first(
-    audit_table: AuditTable, corpus: Corpus, fast: Encoder, again: str
+@pytest.mark.parametrize(("again", "query"), [("", ""), ("", PASSAGE), (PASSAGE, "")])
+def test_a_second_path_in_the_wrong_role_is_to_blame_for_the_misses_of_either_side(
+    audit_table: AuditTable, corpus: Corpus, fast: Encoder, again: str, query: str
 ) -> None:
-    """Source C ingests the texts of A again, bare, where the settings say passage; a bare query then meets C first."""
+    """Source C ingests the texts of A again, bare, where the settings say passage.
+
+    A bare query then meets C first, and one with the passage prompt A: the probes of the other side miss.
+    """
     texts = corpus.texts[: OWN + OTHERS]
     vectors = np.concatenate([fast.encode(texts, prompt=PASSAGE), fast.encode(texts[:OWN], prompt=again)])
     sources = ["A"] * OWN + ["B"] * OTHERS + ["C"] * OWN
     table = table_of([*texts, *texts[:OWN]], vectors, source=sources)
-    audit = audit_table(table, encoder={"query_prompt": "", "passage_prompt": PASSAGE})
+    audit = audit_table(table, encoder={"query_prompt": query, "passage_prompt": PASSAGE})
     probes = audit.tables().table("self_retrieval", text=False)
     missed = probes[~probes["hit_1"]]
     if again == PASSAGE:  # the clean twin: copies that take each other's place, and no defect
@@ -38,9 +41,9 @@ def test_a_second_path_in_the_wrong_role_is_to_blame_for_the_misses_of_the_first
         ("role_mismatch", "C")
     ]
     assert len(missed) == OWN
-    assert set(missed["source"]) == {"A"}
+    assert set(missed["source"]) == ({"A"} if query == "" else {"C"})
     assert set(missed["cause"]) == {"role_mismatch"}
-    assert all('"rows_ahead"' in evidence for evidence in missed["evidence"])
+    assert all(('"rows_ahead"' in evidence) == (query == "") for evidence in missed["evidence"])
 
 
 @pytest.mark.parametrize("reads", [32, 256])

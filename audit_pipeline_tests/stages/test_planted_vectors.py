@@ -105,8 +105,14 @@ def test_dates_that_another_model_wrote_are_named(
 ) -> None:
     other = load_encoder(EncoderSettings(model=static_model(encoder, tmp_path / "static")))
     assert other is not None
-    found = audit(np.where((DAYS == "2026-01-07")[:, None], other.encode(texts), passages))
+    strange = other.encode(texts)
+    found = audit(np.where((DAYS == "2026-01-07")[:, None], strange, passages))
     assert errors(found) == [("vector_drift", {"ingestion_date": "2026-01-07"})]
+    (drift,) = [finding for finding in found["findings"] if finding["code"] == "vector_drift"]
+    unit = strange / np.linalg.norm(strange, axis=1, keepdims=True)
+    cosines = np.sum(unit * passages, axis=1)[DAYS == "2026-01-07"]
+    assert cosines.min() <= drift["evidence"]["stored_cos"] <= cosines.max() < 0.5
+    assert {row["role"] for row in found["roles"] if row["ingestion_date"] != "2026-01-07"} == {"passage"}
     assert set(vector_causes(found)) <= {"vector_drift"}
 
 

@@ -105,8 +105,8 @@ def compare(
 ) -> None:
     """Say what got better or worse between two audits, on the questions that both asked. Decides nothing: exit 0."""
     from audit_pipeline.report.compare import compare as compared
-    from audit_pipeline.report.compare import open_report
     from audit_pipeline.report.compare_text import comparison_text
+    from audit_pipeline.report.saved import open_report
 
     comparison = compared(open_report(first), open_report(second))
     typer.echo(json.dumps(comparison.as_dict(), indent=1) if as_json else comparison_text(comparison), nl=as_json)

@@ -286,8 +286,18 @@ class SampleSettings(Settings):
     held_out: Literal["middle", "first", "heading", "last", "random"] = Field(
         default="middle", description="Which sentence is held out as the query."
     )
+    like: str | None = Field(
+        default=None,
+        description=(
+            "Report folder of another audit of the same corpus: its held-out sentences are asked of this index too, "
+            "wherever its chunks hold them, so that `compare` pairs indexes of other chunking. It takes the place of "
+            "held_out and min_sentences; self-retrieval is drawn as ever."
+        ),
+    )
     min_sentences: int = Field(default=3, ge=2, description="Sentences a chunk needs to be held out from.")
-    min_words: int = Field(default=5, ge=1, description="Words the held sentence needs.")
+    min_words: int = Field(
+        default=5, ge=1, description="Words the held sentence needs; with like, words that are left."
+    )
 
 
 class LabelSettings(Settings):

@@ -103,7 +103,11 @@ HELD_OUT_RETRIEVAL = pa.schema(
         *_PROBE,
         pa.field("eligible", pa.bool_(), nullable=False),
         pa.field("ineligible_reason", pa.string()),
-        pa.field("held", pa.string()),  # middle | first | heading | last | random
+        pa.field("held", pa.string()),  # middle | first | heading | last | random; like: as another audit asked
+        pa.field("doc_id", pa.string()),
+        pa.field("held_sha256", pa.string()),  # of the held sentence in normal form, see corpus.spans
+        pa.field("held_words", pa.int32()),
+        pa.field("held_rolling", pa.string()),  # of its words, 16 hex digits
         pa.field("sentences", pa.int32()),
         pa.field("overlap", pa.bool_()),  # the held sentence also stands in a row ahead of or level with k
         *_RANKS,
@@ -131,7 +135,20 @@ LABELLED_RETRIEVAL = pa.schema(
         pa.field("recall_10", pa.float64()),
         pa.field("exact_success_10", pa.bool_()),
         pa.field("exact_recall_10", pa.float64()),
+        pa.field("words_10", pa.int64()),  # of the ten closest chunks: what reading ten rows means here
         *_MISS,
+    ]
+)
+
+LABELLED_DOCUMENTS = pa.schema(  # the first ten documents of each labelled query by their closest chunk, exactly scored
+    [
+        pa.field("query_id", pa.string(), nullable=False),
+        pa.field("rank", pa.int32()),  # among documents, ties in favour; null: a relevant document beyond the tenth
+        pa.field("document", pa.string(), nullable=False),  # doc_id; of a chunk without one its own id
+        pa.field("row_rank", pa.int32()),  # of its closest chunk among chunks
+        pa.field("words_before", pa.int64()),  # of the chunks ahead of that one
+        pa.field("words", pa.int64()),  # of that chunk
+        pa.field("relevant", pa.bool_(), nullable=False),
     ]
 )
 
@@ -318,6 +335,7 @@ TABLES: dict[str, pa.Schema] = {
     "self_retrieval": SELF_RETRIEVAL,
     "held_out_retrieval": HELD_OUT_RETRIEVAL,
     "labelled_retrieval": LABELLED_RETRIEVAL,
+    "labelled_documents": LABELLED_DOCUMENTS,
     "retrieved": RETRIEVED,
     "qrels": QRELS,
     "ann_recall": ANN_RECALL,

@@ -79,6 +79,7 @@ def resolve_paths(settings: IndexAuditSettings, base: Path) -> IndexAuditSetting
             "sources": sources,
             "encoder": encoder,
             "index": settings.index.model_copy(update=resolved(settings.index, "uri")),
+            "sample": settings.sample.model_copy(update=resolved(settings.sample, "like")),
             "labels": settings.labels.model_copy(
                 update=resolved(settings.labels, "queries", "qrels", "pairs", "observed")
             ),

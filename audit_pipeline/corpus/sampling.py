@@ -92,6 +92,25 @@ def plan_probes(stratified: pa.Table, total: int, per_batch: int | None) -> pa.T
     return table.select(PROBE_PLAN.names).cast(PROBE_PLAN).sort_by("chunk_id")
 
 
+def plan_of(stratified: pa.Table, chunk_ids: pa.ChunkedArray) -> pa.Table:
+    """These chunks as schemas.PROBE_PLAN, sorted by chunk_id; their text_sha256 is left null.
+
+    They were drawn elsewhere and stand for the whole as one stratum, as a draw without strata would.
+    """
+    every = _once_each(stratified)
+    rows = every.filter(pc.is_in(every["chunk_id"], value_set=chunk_ids.combine_chunks())).drop_columns(["order"])
+    n = len(rows)
+    for name, value in (
+        ("stratum", "asked again"),
+        ("stratum_chunks", len(every)),
+        ("stratum_probes", n),
+        ("weight", len(every) / max(n, 1)),
+        ("text_sha256", None),
+    ):
+        rows = rows.append_column(name, pa.array([value] * n, PROBE_PLAN.field(name).type))
+    return rows.select(PROBE_PLAN.names).cast(PROBE_PLAN).sort_by("chunk_id")
+
+
 def _certainly_capped(sizes: np.ndarray, total: int, cap: int) -> np.ndarray:
     """(batches,) bool: those whose share of the total exceeds the cap, however the rest is divided."""
     capped = np.zeros(len(sizes), dtype=bool)

@@ -10,6 +10,7 @@ from typing import Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from audit_pipeline.corpus.spans import mark_of
 from audit_pipeline.corpus.text import normalise, words
 
 HELD_OUT = pa.schema(
@@ -20,6 +21,10 @@ HELD_OUT = pa.schema(
         pa.field("held", pa.string()),
         pa.field("body", pa.string()),
         pa.field("sentences", pa.int32(), nullable=False),
+        pa.field("doc_id", pa.string()),
+        pa.field("held_sha256", pa.string()),  # see corpus.spans.Mark: another audit finds the sentence by these three
+        pa.field("held_words", pa.int32()),
+        pa.field("held_rolling", pa.string()),
     ]
 )
 
@@ -70,7 +75,7 @@ def hold_out(
     says why: no_heading, too_few_sentences, no_long_sentence, all_overlap (every candidate is shared with a
     neighbour), repeated (the held text stands in the body too).
     """
-    documents = _Documents(document_chunks if document_chunks is not None else None)
+    documents = Documents(document_chunks if document_chunks is not None else None)
     records = [
         _hold_out_of(chunk, documents, which, min_sentences, min_words, seed)
         for chunk in chunks.select(_present(chunks)).to_pylist()
@@ -79,13 +84,13 @@ def hold_out(
 
 
 def _hold_out_of(
-    chunk: dict, documents: _Documents, which: Which, min_sentences: int, min_words: int, seed: int
+    chunk: dict, documents: Documents, which: Which, min_sentences: int, min_words: int, seed: int
 ) -> dict[str, object]:
     header, before, after = documents.around(chunk)
     text = chunk["text"].removeprefix(header).lstrip("\n") if header else chunk["text"]
     record: dict[str, object] = dict.fromkeys(HELD_OUT.names)
     sentences = split_sentences(text)
-    record.update(chunk_id=chunk["chunk_id"], eligible=False, sentences=len(sentences))
+    record.update(chunk_id=chunk["chunk_id"], doc_id=chunk.get("doc_id"), eligible=False, sentences=len(sentences))
     if which == "heading":
         heading = (chunk.get("heading") or "").strip()
         if not words(heading):
@@ -93,7 +98,7 @@ def _hold_out_of(
         body = _without(text, heading) if stands_in(heading, text.split("\n", 1)[0]) else text
         if not words(body):
             return record | {"reason": "too_few_sentences"}
-        return record | {"eligible": True, "held": heading, "body": body}
+        return record | {"eligible": True, "held": heading, "body": body} | marks(heading)
     if len(sentences) < min_sentences:
         return record | {"reason": "too_few_sentences"}
     long_enough = [place for place, sentence in enumerate(sentences) if len(words(sentence)) >= min_words]
@@ -109,7 +114,13 @@ def _hold_out_of(
     body = _remove_piece(text, sentences, place)
     if stands_in(held, body):
         return record | {"reason": "repeated"}
-    return record | {"eligible": True, "held": held, "body": body}
+    return record | {"eligible": True, "held": held, "body": body} | marks(held)
+
+
+def marks(sentence: str) -> dict[str, str | int]:
+    """The columns of HELD_OUT that name a sentence without its text."""
+    mark = mark_of(sentence)
+    return {"held_sha256": mark.sha256, "held_words": mark.words, "held_rolling": mark.rolling}
 
 
 def _choose(candidates: list[int], sentences: int, which: Which, seed: int, chunk_id: str) -> int:
@@ -130,7 +141,12 @@ def _remove_piece(text: str, sentences: list[str], place: int) -> str:
     for sentence in sentences[:place]:
         start = text.index(sentence, start) + len(sentence)
     start = text.index(sentences[place], start)
-    left, right = text[:start], text[start + len(sentences[place]) :]
+    return cut_out(text, start, start + len(sentences[place]))
+
+
+def cut_out(text: str, start: int, end: int) -> str:
+    """The text without what stands from ``start`` to ``end``; the white space around it stays one break."""
+    left, right = text[:start], text[end:]
     gap = left[len(left.rstrip()) :] + right[: len(right) - len(right.lstrip())]
     joint = "\n\n" if gap.count("\n") > 1 else "\n" if "\n" in gap else " "
     return f"{left.rstrip()}{joint}{right.lstrip()}".strip()
@@ -162,7 +178,7 @@ def _present(table: pa.Table) -> list[str]:
     ]
 
 
-class _Documents:
+class Documents:
     """Neighbours and repeated headers of the planned chunks' documents."""
 
     def __init__(self, table: pa.Table | None) -> None:

@@ -24,17 +24,24 @@ class Documents:
     def of(cls, rows: pa.Table) -> Documents:
         """From the columns source, doc_id and position of a table's rows."""
         source, doc_id = _one(rows["source"]), _one(rows["doc_id"])
-        folded = pc.utf8_lower(pc.utf8_trim_whitespace(doc_id))
-        known = pc.and_(pc.is_valid(doc_id), pc.invert(pc.is_in(folded, value_set=_NO_DOCUMENT)))
+        known = pc.is_valid(known_documents(doc_id))
         document = doc_id.dictionary_encode().indices.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
         owner = source.dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
         code = np.where(
-            known.fill_null(False).to_numpy(zero_copy_only=False),
+            known.to_numpy(zero_copy_only=False),
             document * (int(owner.max(initial=-1)) + 2) + owner + 1,
             UNKNOWN,
         )
         position = _one(rows["position"]).fill_null(UNKNOWN).to_numpy(zero_copy_only=False).astype(np.int64)
         return cls(code, np.where(position < 0, UNKNOWN, position))
+
+
+def known_documents(doc_id: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """The ids of documents, null where the writer put a word for none."""
+    own = _one(doc_id)
+    folded = pc.utf8_lower(pc.utf8_trim_whitespace(own))
+    known = pc.and_(pc.is_valid(own), pc.invert(pc.is_in(folded, value_set=_NO_DOCUMENT)))
+    return pc.if_else(known, own, pa.scalar(None, own.type))
 
 
 def _one(column: pa.ChunkedArray | pa.Array) -> pa.Array:

@@ -16,6 +16,7 @@ from audit_pipeline.orchestration.home import process_tag
 from audit_pipeline.orchestration.naming import audit_job_name, ingest_job_name, source_partitions_name
 from audit_pipeline.orchestration.workspaces import workspace_for
 from audit_pipeline.settings_file import check_label_files
+from audit_pipeline.stages.asked_again import asked_sentences
 from audit_pipeline.stages.forecast import forecast
 from audit_pipeline.stages.index import observed_batches
 from audit_pipeline.stages.ingest import BatchChange, changed_batches
@@ -37,6 +38,8 @@ class Outcome:
 def plan(settings: IndexAuditSettings) -> list[BatchChange]:
     """The batches that are not up to date. Remembers nothing: a dry run must leave no trace that decides anything."""
     check_label_files(settings)
+    if settings.sample.like is not None:
+        asked_sentences(settings.sample.like)
     workspace = workspace_for(settings)
     if not settings.sources:
         return []

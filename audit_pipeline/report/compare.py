@@ -5,18 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 
-from audit_pipeline.errors import AuditInputError
 from audit_pipeline.proportions import holm, mcnemar, paired_difference
-from audit_pipeline.report.pairing import MEASURES, RUNS, STRATA, Pairs, pair_probes
+from audit_pipeline.report.by_document import pair_documents
+from audit_pipeline.report.comparable import cautions, comparable, side_of, without_documents
+from audit_pipeline.report.pairing import RUNS, STRATA, Pairs, pair_probes
+from audit_pipeline.report.saved import SavedReport
 from audit_pipeline.retrieval.anomalies import benjamini_hochberg
-from audit_pipeline.state import read_table
 
 MIN_PAIRS = 20
 """Questions a stratum needs to be compared by itself."""
@@ -50,12 +49,21 @@ class Change:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two audits side by side: how their questions pair, what changed on them, findings that are new or gone."""
+    """Two audits side by side: what they are, how their questions pair, what changed on them, findings new or gone.
+
+    ``causes`` counts of each run why its paired questions are missed in either; ``not_compared`` says why a run is not
+    compared, in a sentence. Of held-out sentences that one audit asked again of the other, ``asked_again`` says what
+    became of those that are in no figure.
+    """
 
     a: str
     b: str
+    sides: dict[str, dict[str, Any]]
     paired: dict[str, dict[str, Any]]
+    not_compared: dict[str, str]
+    asked_again: dict[str, int]
     changes: list[Change]
+    causes: dict[str, dict[str, dict[str, int]]]
     strata: list[Change]
     new_findings: list[dict[str, Any]]
     gone_findings: list[dict[str, Any]]
@@ -65,69 +73,29 @@ class Comparison:
         return asdict(self)
 
 
-@dataclass(frozen=True)
-class SavedReport:
-    """The audit.json and the probe tables of a report folder, wherever it was copied to."""
-
-    folder: Path
-    audit: dict[str, Any]
-
-    def table(self, run: str) -> pd.DataFrame:
-        path = self.folder / "tables" / f"{RUNS[run]}.parquet"
-        if not path.exists():
-            raise AuditInputError(f"{path}: this table of the report is missing: use the whole folder of a report")
-        try:
-            table = read_table(path)
-        except (OSError, pa.ArrowException) as error:
-            raise AuditInputError(
-                f"{path}: this table cannot be read: run the audit again, or use a whole copy"
-            ) from error
-        lacking = [name for name in _needed(run) if name not in table.column_names]
-        if lacking:
-            raise AuditInputError(f"{path}: no column {lacking[0]!r}: run the audit again with this version")
-        return table.to_pandas()
-
-
-_SECTIONS = {"encoder": dict, "index": dict, "findings": list}
-"""What of an audit.json is compared beside the tables."""
-
-
-def _needed(run: str) -> set[str]:
-    named = "query_id" if run == "labelled" else "probe_id"
-    only = {"held_out": {"eligible", "overlap", "held"}}.get(run, set())
-    return {named, *only, "source", "ingestion_date", "length_band", "cause", *MEASURES[run].values()}
-
-
-def open_report(path: Path) -> SavedReport:
-    """A report by its folder, or by the audit.json or audit.html in it. Raises AuditInputError."""
-    folder = path.expanduser()
-    folder = folder.parent if folder.suffix in (".json", ".html") else folder
-    document = folder / "audit.json"
-    try:
-        audit = json.loads(document.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise AuditInputError(
-            f"{path}: there is no audit.json: name the folder of a report, such as .audit/reports/NAME"
-        ) from error
-    except ValueError as error:
-        raise AuditInputError(f"{document}: not valid JSON ({error}): run the audit again") from error
-    if not isinstance(audit, dict) or not all(isinstance(audit.get(key), kind) for key, kind in _SECTIONS.items()):
-        raise AuditInputError(f"{document}: this is no audit of audit_pipeline: name the folder of a report")
-    return SavedReport(folder, audit)
-
-
 def compare(a: SavedReport, b: SavedReport) -> Comparison:
     """The second audit against the first. Raises AuditInputError where a table is missing."""
-    pairs = {run: pair_probes(run, a.table(run), b.table(run)) for run in RUNS}
+    tables = {run: (a.table(run), b.table(run)) for run in RUNS}
+    pairs = {run: pair_probes(run, *tables[run]) for run in RUNS}
+    sides = {"a": side_of(a.audit), "b": side_of(b.audit)}
+    pairs, not_compared = comparable(pairs, sides)
+    documents = (a.documents(), b.documents())
+    if len(pairs["labelled"].frame):
+        reason = without_documents(*documents)
+        if reason is None and documents[0] is not None and documents[1] is not None:
+            pairs["documents"] = pair_documents(pairs["labelled"], (documents[0], documents[1]), tables["labelled"])
+        elif reason is not None:
+            not_compared["documents"] = reason
     changes = [
         change
         for pair in pairs.values()
-        for measure in MEASURES[pair.run]
+        for measure in pair.measures
         if (change := _change(pair, measure, {}, pair.frame)) is not None
     ]
     return Comparison(
         a=str(a.folder),
         b=str(b.folder),
+        sides=sides,
         paired={
             run: {
                 "by": pair.by,
@@ -137,13 +105,38 @@ def compare(a: SavedReport, b: SavedReport) -> Comparison:
                 "changed": pair.changed,
             }
             for run, pair in pairs.items()
+            if run in RUNS
         },
+        not_compared=not_compared,
+        asked_again=_asked_again(a, b, tables["held_out"]) if pairs["held_out"].by == "sentence" else {},
         changes=_judged(changes),
+        causes={run: _causes(pair.frame) for run, pair in pairs.items() if run in RUNS},
         strata=[change for pair in pairs.values() for change in _of_strata(pair)],
         new_findings=_without(b.audit["findings"], a.audit["findings"]),
         gone_findings=_without(a.audit["findings"], b.audit["findings"]),
-        cautions=_cautions(a.audit, b.audit, pairs),
+        cautions=cautions(a.audit, b.audit, pairs),
     )
+
+
+def _asked_again(a: SavedReport, b: SavedReport, tables: tuple[pd.DataFrame, pd.DataFrame]) -> dict[str, int]:
+    """Sentences that one audit asked again and what became of those it could not, or that stand elsewhere too."""
+    for report, table in ((b, tables[1]), (a, tables[0])):
+        counts = (report.audit.get("held_out") or {}).get("asked_again")
+        if counts:
+            reasons = table.loc[~table["eligible"], "ineligible_reason"].value_counts().to_dict()
+            elsewhere = int(table["overlap"].fillna(False).astype(bool).sum())
+            return dict(counts) | {str(why): int(n) for why, n in sorted(reasons.items())} | {"overlap": elsewhere}
+    return {}
+
+
+def _causes(frame: pd.DataFrame) -> dict[str, dict[str, int]]:
+    return {side: _counted(frame[f"cause_{side}"].dropna()) for side in "ab"}
+
+
+def _counted(causes: pd.Series) -> dict[str, int]:
+    """How often each stands there, the most frequent first."""
+    counts = causes.value_counts()
+    return {str(cause): int(n) for cause, n in sorted(counts.items(), key=lambda item: (-item[1], str(item[0])))}
 
 
 def _change(pair: Pairs, measure: str, scope: dict[str, str], frame: pd.DataFrame) -> Change | None:
@@ -155,7 +148,6 @@ def _change(pair: Pairs, measure: str, scope: dict[str, str], frame: pd.DataFram
     counts = int((before & after).sum()), int(lost.sum()), int(won.sum()), int((~before & ~after).sum())
     difference, low, high = paired_difference(*counts)
     p = mcnemar(counts[1], counts[2])
-    causes = both.loc[lost, "cause_b"].fillna("not judged").value_counts()
     return Change(
         measure=measure,
         scope=scope,
@@ -169,13 +161,13 @@ def _change(pair: Pairs, measure: str, scope: dict[str, str], frame: pd.DataFram
         lost=counts[1],
         p=p,
         beyond_chance=p <= 0.05,
-        causes={str(cause): int(n) for cause, n in sorted(causes.items(), key=lambda item: (-item[1], item[0]))},
+        causes=_counted(both.loc[lost, "cause_b"].fillna("not judged")),
         examples=both.loc[lost, "id_b"].head(5).tolist(),
     )
 
 
 def _judged(changes: list[Change]) -> list[Change]:
-    """The changes with what is beyond chance among all of them: five measures are five chances of a false alarm."""
+    """The changes with what is beyond chance among all of them: each measure is a chance of a false alarm."""
     adjusted = holm(np.array([change.p for change in changes]))
     return [replace(change, beyond_chance=bool(p <= 0.05)) for change, p in zip(changes, adjusted, strict=True)]
 
@@ -183,7 +175,7 @@ def _judged(changes: list[Change]) -> list[Change]:
 def _of_strata(pair: Pairs) -> list[Change]:
     """Strata with enough pairs, tested together over all measures of the run; those beyond chance only."""
     tested = []
-    for measure in MEASURES[pair.run]:
+    for measure in pair.measures:
         for name in STRATA:
             for value, frame in pair.frame.groupby(name, dropna=True):
                 change = _change(pair, measure, {name: str(value)}, frame)
@@ -205,24 +197,3 @@ def _without(findings: Iterable[Mapping[str, Any]], others: Iterable[Mapping[str
 
 def _identity(finding: Mapping[str, Any]) -> tuple[str, str]:
     return finding["code"], json.dumps(finding["scope"], sort_keys=True)
-
-
-def _cautions(a: Mapping[str, Any], b: Mapping[str, Any], pairs: dict[str, Pairs]) -> list[str]:
-    """What makes the comparison less than it seems, in sentences."""
-    said = []
-    for label, where in (("encoder", "encoder"), ("metric", "index")):
-        keys = ("model", "query_prompt", "passage_prompt", "max_tokens") if label == "encoder" else ("metric",)
-        for key in keys:
-            one, other = a[where].get(key), b[where].get(key)
-            if one != other:
-                said.append(f"The {label}'s {key} differs: {one!r} in the first, {other!r} in the second.")
-    for run in ("self", "held_out"):
-        pair = pairs[run]
-        if pair.by == "nothing" and (pair.only_a or pair.only_b):
-            said.append(
-                f"No {run} probe is the same in both: ids and texts differ, as they do after another chunking. "
-                "Only labelled queries, which name documents, compare such indexes."
-            )
-        elif pair.by == "text":
-            said.append(f"The {run} probes have new ids and were paired by their text.")
-    return said

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Mapping
+from typing import Any
 
+from audit_pipeline.report.by_document import AMONG_DOCUMENTS, IN_EQUAL_TEXT
 from audit_pipeline.report.compare import Change, Comparison
 from audit_pipeline.report.wording import number, percent, visible
 
@@ -14,9 +17,16 @@ _FINDINGS_SHOWN = 10
 
 def comparison_text(comparison: Comparison) -> str:
     """Everything that changed, whole first, then strata and findings; what could not be paired is said."""
-    lines = [f"first   {comparison.a}", f"second  {comparison.b}", ""]
+    lines = []
+    for word, folder, side in (("first", comparison.a, "a"), ("second", comparison.b, "b")):
+        lines += [f"{word:<7} {folder}", *_wrapped(_side(comparison.sides[side]), " " * 8)]
+    lines.append("")
     lines += _wrapped(_headline(comparison))
     lines += [line for change in comparison.changes for line in _change_lines(change)]
+    lines += _cause_lines(comparison)
+    lines += _document_lines(comparison)
+    for run, why in comparison.not_compared.items():
+        lines += _wrapped(f"not compared: {_RUN[run]}: {why}.")
     if comparison.changes:
         lines += _wrapped(
             "Shares are of the questions that both asked, each counted once; the corpus figures stand in each report."
@@ -43,6 +53,69 @@ def comparison_text(comparison: Comparison) -> str:
     return "\n".join(lines) + "\n"
 
 
+_RUN = {
+    "self": "self",
+    "held_out": "held_out",
+    "labelled": "labelled",
+    "documents": "labelled by document",
+}
+
+_BECAME = {
+    "asked_twice": "asked twice",
+    "no_document": "whose document is not there",
+    "not_whole": "stand whole in no chunk",
+    "shared_chunk": "in a chunk that is asked another",
+    "too_short": "leave too little of their chunk",
+    "repeated": "stand in their chunk twice",
+    "in_header": "in a repeated header",
+    "missing_row": "of chunks missing in the table",
+    "role_unknown": "of chunks whose vectors have no known prompt",
+    "text_not_embedded": "of chunks that were embedded without their text",
+    "not_looked_at": "not looked at",
+    "overlap": "stand in a row near the top as well",
+}
+
+
+def _side(side: Mapping[str, Any]) -> str:
+    """Encoder, prompts and index of one audit in one line."""
+    encoder, index = side["encoder"], side["index"]
+    prompts = ", ".join(
+        f"{name} prompt {encoder[f'{name}_prompt']!r}" for name in ("query", "passage") if encoder[f"{name}_prompt"]
+    )
+    length = "" if side["median_words"] is None else f", half of them over {number(round(side['median_words']))} words"
+    chunks = "" if side["chunks"] is None else f"; {number(side['chunks'])} chunks{length}"
+    searched = f"; {index['metric']}, {index['index_type'] or 'no ANN index'}" if index["metric"] else ""
+    return f"{encoder['model'] or 'no encoder'}, {prompts or 'no prompts'}{chunks}{searched}"
+
+
+def _cause_lines(comparison: Comparison) -> list[str]:
+    """Why the paired questions are missed, before and after."""
+    lines = []
+    for run, causes in comparison.causes.items():
+        if causes["a"] or causes["b"]:
+            before, after = (
+                ", ".join(f"{cause} {number(n)}" for cause, n in causes[side].items()) or "nothing" for side in "ab"
+            )
+            lines += _wrapped(f"  {_RUN[run]} missed: {before} -> {after}", "  ")
+    return lines
+
+
+def _document_lines(comparison: Comparison) -> list[str]:
+    shown = {change.measure for change in comparison.changes}
+    lines = []
+    if AMONG_DOCUMENTS in shown:
+        lines += _wrapped(
+            f"{AMONG_DOCUMENTS}: a relevant document is among the first ten documents by their closest chunks, exactly "
+            "scored, however many chunks they were cut into."
+        )
+    if IN_EQUAL_TEXT in shown:
+        lines += _wrapped(
+            f"{IN_EQUAL_TEXT}: it is reached in as much text as the shorter ten rows hold, since ten long chunks are "
+            "more to read than ten short ones; labelled_success@10 does not allow for that."
+        )
+    return lines
+
+
 def _headline(comparison: Comparison) -> str:
     measured = comparison.changes
     if not measured:
@@ -55,10 +128,10 @@ def _headline(comparison: Comparison) -> str:
 
 
 def _change_lines(change: Change) -> list[str]:
-    lines = [f"  {change.measure:<20} {_figures(change)}"]
+    lines = [f"  {change.measure:<21} {_figures(change)}"]
     if change.lost:
         causes = ", ".join(f"{cause} {n}" for cause, n in change.causes.items())
-        lines += _wrapped(f"lost to: {causes}; such as {', '.join(change.examples)}", " " * 23)
+        lines += _wrapped(f"lost to: {causes}; such as {', '.join(change.examples)}", " " * 24)
     return lines
 
 
@@ -74,6 +147,8 @@ def _figures(change: Change) -> str:
 def _pairing_lines(comparison: Comparison) -> list[str]:
     lines = []
     for run, paired in comparison.paired.items():
+        if run in comparison.not_compared:
+            continue
         left = paired["only_a"] + paired["only_b"] + paired["changed"]
         if left:
             words = (
@@ -81,6 +156,13 @@ def _pairing_lines(comparison: Comparison) -> list[str]:
                 f"only, {number(paired['only_b'])} of the second only, {number(paired['changed'])} whose text changed."
             )
             lines += _wrapped(words)
+    if comparison.asked_again:
+        asked = comparison.asked_again
+        lost = [f"{number(asked[why])} {words}" for why, words in _BECAME.items() if asked.get(why)]
+        lines += _wrapped(
+            f"Of {number(asked['asked'])} sentences that one audit held out and the other was to be asked: "
+            f"{', '.join(lost) or 'all were asked'}."
+        )
     return lines
 
 

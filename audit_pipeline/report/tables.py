@@ -12,6 +12,7 @@ SORT_KEYS: dict[str, tuple[str, ...]] = {
     "self_retrieval": ("probe_id",),
     "held_out_retrieval": ("probe_id",),
     "labelled_retrieval": ("query_id",),
+    "labelled_documents": ("query_id", "rank", "document"),
     "retrieved": ("run", "query_id", "rank", "chunk_id"),
     "qrels": ("run", "query_id", "chunk_id"),
     "ann_recall": ("run", "query_id"),

@@ -26,6 +26,9 @@ from audit_pipeline.retrieval.tables import PROBE_COLUMNS, as_schema, booleans, 
 
 RUN = "held_out"
 K = 10
+_NAMED_BY = ("doc_id", "held_sha256", "held_words", "held_rolling")
+"""What another audit finds the held sentence by."""
+
 LEAST_KEPT = 0.1
 """Share of the held sentences that must stand in no other row: the few of documents' last chunks are no ceiling."""
 
@@ -205,7 +208,12 @@ def _table(
         **{name: plan[name] for name in PROBE_COLUMNS},
         "eligible": measured,
         "ineligible_reason": reason,
-        "held": pc.if_else(measured, pa.scalar(settings.sample.held_out), pa.scalar(None, pa.string())),
+        "held": pc.if_else(
+            measured,
+            pa.scalar(settings.sample.held_out if settings.sample.like is None else "like"),
+            pa.scalar(None, pa.string()),
+        ),
+        **{name: looked_at[name] for name in _NAMED_BY},
         "sentences": looked_at["sentences"],
         "overlap": pa.array([overlap is not None for overlap in overlaps], pa.bool_()).take(place),
         "rank_min": nullable(ranking.rank_min, pa.int32()).take(place),

@@ -21,6 +21,7 @@ from audit_pipeline.proportions import bootstrap_mean, wilson
 from audit_pipeline.results import Progress, StageResult, no_progress
 from audit_pipeline.retrieval.askers import askers_of
 from audit_pipeline.retrieval.diagnosis import Diagnosis, Probes, diagnose
+from audit_pipeline.retrieval.labelled_documents import labelled_documents
 from audit_pipeline.retrieval.miss import Evidence, Fidelity, FidelityCheck
 from audit_pipeline.retrieval.ranking import Identities, Ranking, nullable, rank_answers, rank_returned
 from audit_pipeline.retrieval.rows_ahead import ReadPart, suspects_ahead
@@ -65,10 +66,10 @@ def run_labelled(
     judgement. ``population`` gives source, ingestion_date, batch and length_band of the answers by chunk_id (default:
     the table's own). Success@10 is whether any relevant chunk is among ten, recall@10 (TREC) the share of the relevant
     chunks that are; exact figures count ties in favour. As-returned figures are null where the application asks for
-    fewer than ten rows. ``fidelity``, ``suspected`` and ``read_part`` as in self-retrieval, for suspected answers
-    (for every missed one with ``judge_answers``) and the rows ahead. Returns the tables labelled_retrieval, retrieved,
-    qrels and the section labelled of audit.json, with ``causes`` and ``misses`` beside it. Raises ValueError where a
-    query has no relevant judgement.
+    fewer than ten rows; documents are ranked exactly. ``fidelity``, ``suspected`` and ``read_part`` as in
+    self-retrieval, for suspected answers (for every missed one with ``judge_answers``) and the rows ahead. Returns the
+    tables labelled_retrieval, labelled_documents, retrieved, qrels and the section labelled of audit.json, with
+    ``causes`` and ``misses`` beside it. Raises ValueError where a query has no relevant judgement.
     """
     queries = labels.queries
     if len(query_vectors) != queries.num_rows:
@@ -115,6 +116,9 @@ def run_labelled(
         Evidence(snapshot, exact, identities, settings, variants=variants, fidelity=judged, read_part=read_part),
         progress=progress,
     )
+    documents, words_10 = labelled_documents(
+        snapshot, population, exact, identities, query_ids, query_vectors, relevant_ids, reach, progress
+    )
     other_row, other_score = _best_irrelevant(ranking, identities, relevant_codes)
     asked_enough = limit >= K
     nothing = pa.nulls(len(query_ids))
@@ -137,6 +141,7 @@ def run_labelled(
         "recall_10": pa.array(figures["recall_10"]) if asked_enough else nothing,
         "exact_success_10": pa.array(figures["exact_success_10"]),
         "exact_recall_10": pa.array(figures["exact_recall_10"]),
+        "words_10": words_10,
         "cause": diagnosis.cause,
         "evidence": diagnosis.evidence,
     }
@@ -144,6 +149,7 @@ def run_labelled(
     ids = queries["query_id"].combine_chunks()
     tables = {
         "labelled_retrieval": table,
+        "labelled_documents": documents,
         "retrieved": retrieved_table(RUN, ids, hits.rows, query_vectors, exact, identities),
         "qrels": _judgements(labels, query_ids, relevant_ids),
     }

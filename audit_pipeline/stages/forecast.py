@@ -13,6 +13,7 @@ from audit_pipeline.encoder.protocol import Encoder
 from audit_pipeline.encoder.query_side import arms_of_queries
 from audit_pipeline.encoder.roles import arms_of
 from audit_pipeline.encoder.truncation_probe import LONG_ROWS, MOST_ENCODINGS
+from audit_pipeline.stages.asked_again import asked_sentences
 from audit_pipeline.stages.both_sides import both_sides_texts
 from audit_pipeline.stages.ingest import BatchChange
 from audit_pipeline.stages.texts import embedded
@@ -66,8 +67,12 @@ def forecast(workspace: Workspace, changes: list[BatchChange]) -> Forecast:
     found = sum(info.rows for info in workspace.scan().batches.values()) if workspace.settings.sources else None
     total = workspace.settings.sample.total
     probes = 0 if encoder is None else 3 * (total if found is None else min(total, found))
+    held = probes // 3
+    if encoder is not None and workspace.settings.sample.like is not None:
+        held = len(asked_sentences(workspace.settings.sample.like))
+        probes = probes // 3 + 2 * held
     if encoder is not None:
-        probes += _arm_texts(workspace, encoder.own_prompts, probes // 3)
+        probes += _arm_texts(workspace, encoder.own_prompts, held)
     if encoder is not None and workspace.settings.labels.observed:
         probes += 2 * total  # in the configured prompt, and in the one that production turns out to send
     checks = 0 if encoder is None else _check_texts(workspace, encoder, found)

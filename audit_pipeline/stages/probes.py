@@ -8,12 +8,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from audit_pipeline.corpus.asked_again import ask_again
 from audit_pipeline.corpus.labelled_queries import LabelledQueries, from_see_also, read_labelled_queries
-from audit_pipeline.corpus.sampling import STRATIFIED, plan_probes, stratify
+from audit_pipeline.corpus.sampling import STRATIFIED, plan_of, plan_probes, stratify
 from audit_pipeline.corpus.see_also import see_also_queries
 from audit_pipeline.corpus.sentences import hold_out
 from audit_pipeline.index.pairing import STORE_ID
 from audit_pipeline.results import StageResult
+from audit_pipeline.stages.asked_again import asked_sentences
 from audit_pipeline.stages.held_out import bodies, held_out_plan
 from audit_pipeline.stages.index import can_probe, pinned_snapshot
 from audit_pipeline.stages.texts import chunks_of, embedded
@@ -33,13 +35,22 @@ def probe_plan(workspace: Workspace) -> StageResult:
     plan = plan_probes(stratified, sample.total, sample.per_batch)
     chunks = chunks_of(population, plan["chunk_id"])
     plan = plan.set_column(plan.column_names.index("text_sha256"), "text_sha256", chunks["text_sha256"])
-    documents = population.filter(
-        pc.is_in(population["doc_id"], value_set=pc.unique(chunks["doc_id"].combine_chunks()).drop_null())
-    )
-    held = hold_out(chunks, documents, sample.held_out, sample.min_sentences, sample.min_words, sample.seed)
+    summary: dict[str, Any] = {"probes": len(plan)}
+    if sample.like is None:
+        held_out_probes = plan
+        documents = population.filter(
+            pc.is_in(population["doc_id"], value_set=pc.unique(chunks["doc_id"].combine_chunks()).drop_null())
+        )
+        held = hold_out(chunks, documents, sample.held_out, sample.min_sentences, sample.min_words, sample.seed)
+    else:
+        again = ask_again(asked_sentences(sample.like), population, sample.min_words)
+        held, summary["asked_again"] = again.held, again.counts
+        held_out_probes = plan_of(stratified, held["chunk_id"])
+        texts = chunks_of(population, held_out_probes["chunk_id"])["text_sha256"]
+        held_out_probes = held_out_probes.set_column(plan.column_names.index("text_sha256"), "text_sha256", texts)
     labels, see_also = labelled_queries(workspace, population)
-    tables = {"probe_plan": plan, "held_out_plan": held}
-    summary: dict[str, Any] = {"probes": len(plan), "eligible_for_held_out": int(pc.sum(held["eligible"]).as_py() or 0)}
+    tables = {"probe_plan": plan, "held_out_probes": held_out_probes, "held_out_plan": held}
+    summary["eligible_for_held_out"] = int(pc.sum(held["eligible"]).as_py() or 0)
     if labels is not None:
         tables |= {"labelled_queries": labels.queries, "judgements": labels.qrels}
         summary |= {"labelled_queries": len(labels.queries), "labels_invalid": labels.invalid, "see_also": see_also}

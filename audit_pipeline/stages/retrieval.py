@@ -56,13 +56,13 @@ def self_retrieval(workspace: Workspace) -> StageResult:
 def held_out_retrieval(workspace: Workspace) -> StageResult:
     """One sentence of each probe as the query, the rest of it as the answer."""
     snapshot = pinned_snapshot(workspace)
-    plan = encodable(workspace, snapshot, workspace.table("probe_plan", "probe_plan"))
+    plan = encodable(workspace, snapshot, workspace.table("probe_plan", "held_out_probes"))
     held = encodable(workspace, snapshot, held_out_plan(workspace))
     eligible = held.filter(held["eligible"])
     dimension = snapshot.info.dimension
     sentences = workspace.encoded(workspace.settings.encoder.query_arm, eligible["held"], dimension)
     rests = body_vectors(workspace, eligible, dimension)
-    return run_held_out(
+    result = run_held_out(
         snapshot,
         plan,
         held,
@@ -75,6 +75,10 @@ def held_out_retrieval(workspace: Workspace) -> StageResult:
         read_part=read_part_of(workspace, snapshot),
         uncut=uncut_bodies(workspace, eligible, dimension),
     )
+    planned = workspace.summary("probe_plan")
+    if "asked_again" in planned:
+        result.summary["asked_again"] = planned["asked_again"]
+    return result
 
 
 @corpus_stage

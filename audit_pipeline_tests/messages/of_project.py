@@ -10,9 +10,11 @@ from audit_pipeline import cli
 from audit_pipeline.corpus.batches import parse_batch_key
 from audit_pipeline.orchestration.home import locked, prepare_home
 from audit_pipeline.orchestration.project import configured_indexes
-from audit_pipeline.report.compare import SavedReport, open_report
 from audit_pipeline.report.loading import LoadedReport, load
+from audit_pipeline.report.saved import SavedReport, open_report
+from audit_pipeline.schemas import HELD_OUT_RETRIEVAL
 from audit_pipeline.settings_file import load_settings
+from audit_pipeline.stages.asked_again import asked_sentences
 from audit_pipeline.stages.index import vector_index
 from audit_pipeline.stages.ingest import ingest_probes
 from audit_pipeline.state import StateFolder
@@ -28,6 +30,16 @@ EMPTY = (
 
 def report(world: World) -> SavedReport:
     return open_report(world.write("audit.json", '{"encoder": {}, "index": {}, "findings": []}'))
+
+
+def like(world: World, table: pa.Table | bytes | None) -> None:
+    report(world)
+    if isinstance(table, bytes):
+        world.write("tables/held_out_retrieval.parquet", table)
+    elif table is not None:
+        (world.folder / "tables").mkdir()
+        pq.write_table(table, world.folder / "tables" / "held_out_retrieval.parquet")
+    asked_sentences(str(world.folder))
 
 
 def no_index_below_defs(world: World) -> None:
@@ -194,6 +206,36 @@ CASES = [
             or report(world).table("self")
         ),
         "FOLDER/tables/self_retrieval.parquet: no column '…': run the audit again with this version",
+    ),
+    Case(
+        "another audit's questions from a folder that is no report",
+        lambda world: asked_sentences(str(world.folder / "before")),
+        "sample.like: FOLDER/before: there is no audit.json: name the folder of a report, such as .audit/reports/NAME",
+    ),
+    Case(
+        "another audit's questions from a report without its tables",
+        lambda world: like(world, None),
+        "sample.like: FOLDER/tables/held_out_retrieval.parquet: this table is missing or cannot be read: name the "
+        "whole folder of a report",
+    ),
+    Case(
+        "another audit's questions from a table that is cut",
+        lambda world: like(world, b"PAR1"),
+        "sample.like: FOLDER/tables/held_out_retrieval.parquet: this table is missing or cannot be read: name the "
+        "whole folder of a report",
+    ),
+    Case(
+        "another audit's questions from a report of before they were named",
+        lambda world: like(
+            world, HELD_OUT_RETRIEVAL.remove(HELD_OUT_RETRIEVAL.get_field_index("held_sha256")).empty_table()
+        ),
+        "sample.like: FOLDER/tables/held_out_retrieval.parquet: no column 'held_sha256': run that audit again with "
+        "this version, then this one",
+    ),
+    Case(
+        "another audit's questions where none were asked",
+        lambda world: like(world, HELD_OUT_RETRIEVAL.empty_table()),
+        "sample.like: FOLDER: no sentence was held out in that audit: name another report, or remove the field",
     ),
     Case(
         "a report without its tables",

@@ -16,9 +16,10 @@ from typer.testing import CliRunner
 from audit_pipeline import schemas
 from audit_pipeline.cli import app
 from audit_pipeline.proportions import mcnemar, paired_difference
-from audit_pipeline.report.compare import compare, open_report
+from audit_pipeline.report.compare import compare
 from audit_pipeline.report.compare_text import comparison_text
 from audit_pipeline.report.pairing import pair_probes
+from audit_pipeline.report.saved import open_report
 from audit_pipeline_tests.small_audit import SmallAudit
 
 ROWS = 60
@@ -176,6 +177,6 @@ def test_the_command_prints_the_comparison(audited: SmallAudit, tmp_path: Path) 
     before = saved(tmp_path / "before", audited, 1)
     printed = CliRunner().invoke(app, ["compare", str(before), str(audited.report / "audit.json")])
     assert printed.exit_code == 0, printed.output
-    assert "No self probe is the same in both" in printed.output.replace("\n  ", " ")
+    assert "no self probe is the same in both" in printed.output.replace("\n  ", " ")
     as_json = CliRunner().invoke(app, ["compare", str(before), str(before), "--json"])
     assert json.loads(as_json.output)["paired"]["self"] == {"by": "id", "n": 60, "only_a": 0, "only_b": 0, "changed": 0}

@@ -1,0 +1,82 @@
+"""A report folder read from wherever it was copied to: its audit.json and its tables. Comparing is elsewhere."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+
+from audit_pipeline.errors import AuditInputError
+from audit_pipeline.report.pairing import MEASURES, RUNS
+from audit_pipeline.state import read_table
+
+
+@dataclass(frozen=True)
+class SavedReport:
+    """The audit.json and the probe tables of a report folder, wherever it was copied to."""
+
+    folder: Path
+    audit: dict[str, Any]
+
+    def table(self, run: str) -> pd.DataFrame:
+        """The probe table of a run. Raises AuditInputError where it cannot be compared."""
+        path = self._path(RUNS[run])
+        if not path.exists():
+            raise AuditInputError(f"{path}: this table of the report is missing: use the whole folder of a report")
+        table = self._read(path)
+        lacking = [name for name in sorted(_needed(run)) if name not in table.column_names]
+        if lacking:
+            raise AuditInputError(f"{path}: no column {lacking[0]!r}: run the audit again with this version")
+        return table.to_pandas()
+
+    def documents(self) -> pd.DataFrame | None:
+        """The first documents of each labelled query (schemas.LABELLED_DOCUMENTS); None in a report from before them.
+
+        Raises AuditInputError where the table cannot be read.
+        """
+        path = self._path("labelled_documents")
+        return self._read(path).to_pandas() if path.exists() else None
+
+    def _path(self, table: str) -> Path:
+        return self.folder / "tables" / f"{table}.parquet"
+
+    @staticmethod
+    def _read(path: Path) -> pa.Table:
+        try:
+            return read_table(path)
+        except (OSError, pa.ArrowException) as error:
+            raise AuditInputError(
+                f"{path}: this table cannot be read: run the audit again, or use a whole copy"
+            ) from error
+
+
+_SECTIONS = {"encoder": dict, "index": dict, "findings": list}
+"""What of an audit.json is compared beside the tables."""
+
+
+def _needed(run: str) -> set[str]:
+    named = "query_id" if run == "labelled" else "probe_id"
+    only = {"held_out": {"eligible", "overlap", "held"}}.get(run, set())
+    return {named, *only, "source", "ingestion_date", "length_band", "cause", *MEASURES[run].values()}
+
+
+def open_report(path: Path) -> SavedReport:
+    """A report by its folder, or by the audit.json or audit.html in it. Raises AuditInputError."""
+    folder = path.expanduser()
+    folder = folder.parent if folder.suffix in (".json", ".html") else folder
+    document = folder / "audit.json"
+    try:
+        audit = json.loads(document.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise AuditInputError(
+            f"{path}: there is no audit.json: name the folder of a report, such as .audit/reports/NAME"
+        ) from error
+    except ValueError as error:
+        raise AuditInputError(f"{document}: not valid JSON ({error}): run the audit again") from error
+    if not isinstance(audit, dict) or not all(isinstance(audit.get(key), kind) for key, kind in _SECTIONS.items()):
+        raise AuditInputError(f"{document}: this is no audit of audit_pipeline: name the folder of a report")
+    return SavedReport(folder, audit)

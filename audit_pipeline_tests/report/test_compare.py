@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from audit_pipeline import schemas
 from audit_pipeline.cli import app
 from audit_pipeline.proportions import mcnemar, paired_difference
+from audit_pipeline.report.comparable import comparable
 from audit_pipeline.report.compare import compare
 from audit_pipeline.report.compare_text import comparison_text
 from audit_pipeline.report.pairing import pair_probes
@@ -91,6 +92,44 @@ def test_held_out_probes_pair_only_where_the_same_sentence_was_held() -> None:
     before = probes([True] * 4, held=["middle"] * 4, **held)
     after = probes([True] * 4, held=["middle", "first", "middle", "middle"], **held)
     assert pair_probes("held_out", before, after).frame["id_b"].tolist() == ["self:p00"]
+
+
+def test_held_out_probes_pair_by_their_sentence_where_chunks_are_others() -> None:
+    def held(sentences: list[str], **columns: Any) -> pd.DataFrame:
+        n = len(sentences)
+        asked = {"eligible": [True] * n, "overlap": [False] * n, "held_sha256": sentences}
+        return probes([True] * n, **asked, **columns)
+
+    before = held(["s0", "s1", "s2", "s2"], held=["middle"] * 4)
+    names = {name: ["self:q0", "self:q1", "self:q2"] for name in ("probe_id", "text_sha256")}
+    after = held(["s2", "s0", "s4"], held=["like"] * 3, **names)
+    pairs = pair_probes("held_out", before, after)
+    # s2 was asked of two chunks of the first: neither is the other's question.
+    assert (pairs.by, pairs.frame[["id_a", "id_b"]].to_numpy().tolist()) == ("sentence", [["self:p00", "self:q1"]])
+    assert (pairs.only_a, pairs.only_b) == (3, 2)
+
+
+def test_labelled_queries_with_new_ids_pair_by_their_text() -> None:
+    def labelled(ids: list[str], texts: list[str]) -> pd.DataFrame:
+        names = {"query_id": ids, "answer_id": ["p1", "p2"], "success_10": [True, False]}
+        return probes([True, True], text_sha256=texts).drop(columns=["probe_id", "chunk_id"]).assign(**names)
+
+    pairs = pair_probes("labelled", labelled(["q1", "q2"], ["a", "b"]), labelled(["1", "2"], ["b", "c"]))
+    assert (pairs.by, pairs.frame[["id_a", "id_b"]].to_numpy().tolist()) == ("text", [["q2", "1"]])
+
+
+@pytest.mark.parametrize(("median_words", "shared", "compared"), [(100, 10, True), (300, 40, True), (300, 10, False)])
+def test_own_texts_are_not_compared_where_the_chunks_are_others(median_words: int, shared: int, compared: bool) -> None:
+    """A few chunks that are equal in both, such as whole short documents, stand for neither index."""
+    new = [f"new{number}" for number in range(ROWS - shared)]
+    before = probes([True] * ROWS)
+    after = probes([True] * ROWS, **{n: before[n].tolist()[:shared] + new for n in ("probe_id", "text_sha256")})
+    sides = {"a": {"median_words": 100}, "b": {"median_words": median_words}}
+    pairs, why = comparable({"self": pair_probes("self", before, after)}, sides)
+    assert len(pairs["self"].frame) == (shared if compared else 0)
+    assert ("self" in why) is not compared
+    if not compared:
+        assert "of 100 words in the first and 300 in the second; the 10 that are equal in both" in why["self"]
 
 
 def test_a_query_whose_text_changed_under_its_id_is_left_out() -> None:

@@ -141,27 +141,26 @@ def test_another_encoder_of_the_same_chunks_is_compared_probe_by_probe(
     found = compared(before, after)
     probes = before.report["self_retrieval"]["n"]
     assert found.paired["self"] == {"by": "id", "n": probes, "only_a": 0, "only_b": 0, "changed": 0}
-    change = change_of(found, "heldout@1")
+    change = change_of(found, "heldout@10")
     assert change.beyond_chance
     assert change.difference < 0
     assert (change_of(found, "self@1").n, found.not_compared) == (probes, {})
     assert found.causes["held_out"]["b"]["encoder"] > found.causes["held_out"]["a"].get("encoder", 0)
     text = comparison_text(found)
-    assert f"{corpus.model}, no prompts" in text.replace("\n         ", "")
+    assert "word-means, no prompts" in text
+    assert "blurred, no prompts" in text
     assert "held_out missed:" in text
     assert "The encoder's model differs" in text
 
 
 def blurred(corpus: Corpus, folder: Path) -> str:
-    """A worse encoder of the same size: the words' vectors with as much noise as signal."""
+    """A worse encoder of the same size: eight of its dimensions tell anything."""
     import torch
     from sentence_transformers import SentenceTransformer
 
     model = SentenceTransformer(corpus.model)
-    weights = model[0].embedding.weight
-    noise = torch.randn(weights.shape, generator=torch.Generator().manual_seed(0)) * weights.std()
     with torch.no_grad():
-        weights.add_(2 * noise)
+        model[0].embedding.weight[:, 8:] = 0
     model.save(str(folder), create_model_card=False)
     return str(folder)
 

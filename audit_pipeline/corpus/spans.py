@@ -1,5 +1,4 @@
-"""A held sentence known by hashes alone, and where it stands in other chunks of the corpus. Nothing is searched for by
-meaning here, and what is asked is chosen elsewhere."""
+"""Sentences known by their hashes, and where their words stand in texts. Which of them are asked is chosen elsewhere."""
 
 from __future__ import annotations
 

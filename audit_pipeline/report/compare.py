@@ -19,6 +19,8 @@ from audit_pipeline.retrieval.anomalies import benjamini_hochberg
 
 MIN_PAIRS = 20
 """Questions a stratum needs to be compared by itself."""
+MOSTLY = 0.9
+"""Share of all questions from which a stratum says what the whole says."""
 
 
 @dataclass(frozen=True)
@@ -179,7 +181,8 @@ def _of_strata(pair: Pairs) -> list[Change]:
         for name in STRATA:
             for value, frame in pair.frame.groupby(name, dropna=True):
                 change = _change(pair, measure, {name: str(value)}, frame)
-                if change is not None and change.n >= MIN_PAIRS:
+                # What holds every pair is the whole once more.
+                if change is not None and MIN_PAIRS <= change.n < MOSTLY * len(pair.frame):
                     tested.append(change)
     found = benjamini_hochberg(np.array([change.p for change in tested]))
     return [change for change, beyond in zip(tested, found, strict=True) if beyond]

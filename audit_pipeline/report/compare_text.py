@@ -63,16 +63,16 @@ _RUN = {
 _BECAME = {
     "asked_twice": "asked twice",
     "no_document": "whose document is not there",
-    "not_whole": "stand whole in no chunk",
+    "not_whole": "whole in no chunk",
     "shared_chunk": "in a chunk that is asked another",
-    "too_short": "leave too little of their chunk",
-    "repeated": "stand in their chunk twice",
+    "too_short": "with too little left of their chunk",
+    "repeated": "twice in their chunk",
     "in_header": "in a repeated header",
     "missing_row": "of chunks missing in the table",
     "role_unknown": "of chunks whose vectors have no known prompt",
     "text_not_embedded": "of chunks that were embedded without their text",
     "not_looked_at": "not looked at",
-    "overlap": "stand in a row near the top as well",
+    "overlap": "also in another chunk near the top",
 }
 
 
@@ -96,7 +96,7 @@ def _cause_lines(comparison: Comparison) -> list[str]:
             before, after = (
                 ", ".join(f"{cause} {number(n)}" for cause, n in causes[side].items()) or "nothing" for side in "ab"
             )
-            lines += _wrapped(f"  {_RUN[run]} missed: {before} -> {after}", "  ")
+            lines += _wrapped(f"{_RUN[run]} missed: {before} -> {after}", "  ")
     return lines
 
 

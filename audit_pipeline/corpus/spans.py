@@ -1,4 +1,4 @@
-"""Sentences known by their hashes, and where their words stand in texts. Which of them are asked is chosen elsewhere."""
+"""Sentences known by their hashes, and where their words stand in texts. Which are asked is chosen elsewhere."""
 
 from __future__ import annotations
 

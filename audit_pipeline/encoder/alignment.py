@@ -67,6 +67,36 @@ def seek(
     return Sought(shift, own_first)
 
 
+def seek_owners(
+    rows: np.ndarray, vectors: np.ndarray, usable: np.ndarray, tolerance: float, loss_of_rows: LossOfRow
+) -> np.ndarray:
+    """For each of the table rows (m,) the row whose right vector it holds a copy of, -1 where there is none; (m,) int.
+
+    A writer that repeats one answer leaves rows that hold the vector of another row's text while nobody holds theirs,
+    so that ``seek`` finds nothing. Of the rows that share a vector the nearest that is faithful to its own text owns
+    it; ``_MOST_HOLDERS`` are looked at, from the top of the table.
+    """
+    unit = _unit(np.asarray(vectors[rows]))
+    holders: list[list[int]] = [[] for _ in rows]
+    for start in range(0, len(vectors), _BLOCK_ROWS):
+        stop = min(start + _BLOCK_ROWS, len(vectors))
+        scores = unit @ _unit(np.asarray(vectors[start:stop])).T
+        scores[:, ~usable[start:stop]] = -2.0
+        for place, row in np.argwhere(scores >= 1 - tolerance - _FLOAT32_SLACK):
+            if start + row != rows[place] and len(holders[place]) < _MOST_HOLDERS:
+                holders[place].append(start + int(row))
+    sharing = np.array(sorted({row for of_row in holders for row in of_row}), dtype=np.int64)
+    faithful = set(sharing[loss_of_rows(sharing) <= tolerance].tolist()) if len(sharing) else set()
+    owners = np.full(len(rows), -1, dtype=np.int64)
+    for place, (row, of_row) in enumerate(zip(rows, holders, strict=True)):
+        own = [holder for holder in of_row if holder in faithful]
+        if own:
+            loss = cosine_loss(np.asarray(vectors[[row] * len(own)]), np.asarray(vectors[own]))
+            near = [holder for holder, of_holder in zip(own, loss, strict=True) if of_holder <= tolerance]
+            owners[place] = min(near, key=lambda holder: (abs(holder - row), holder), default=-1)
+    return owners
+
+
 def first_misaligned_row(faithful_before: int, misaligned: int, is_misaligned: Callable[[int], bool]) -> int:
     """First row of a run of misaligned rows, between a row known faithful (-1: none) and one known misaligned.
 

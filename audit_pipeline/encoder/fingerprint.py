@@ -12,7 +12,7 @@ from audit_pipeline.arms import split_arm
 from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.corpus.text import is_blank
 from audit_pipeline.encoder import fingerprint_findings as report
-from audit_pipeline.encoder.alignment import MOST_SOUGHT, first_misaligned_row, seek
+from audit_pipeline.encoder.alignment import MOST_SOUGHT, first_misaligned_row, seek, seek_owners
 from audit_pipeline.encoder.calibration import (
     CALIBRATION_ROWS,
     NOISE_LOSS,
@@ -207,6 +207,9 @@ def seek_misaligned(
         first_row = first_misaligned_row(
             max(before, default=-1), in_step[0], lambda row: bool(holds_shifted(np.array([row]))[0])
         )
+    alone = chosen[np.isnan(shifts[chosen])]
+    owners = seek_owners(sample.rows[alone], vectors, usable, tolerance, loss_of_rows)
+    shifts[alone[owners >= 0]] = (owners - sample.rows[alone])[owners >= 0]
     for row in np.flatnonzero(~np.isnan(shifts)):
         states.state[row] = MISALIGNED
     return report.Misalignment(shifts, usual, first_row, int(sought.own_first.sum()), len(chosen))

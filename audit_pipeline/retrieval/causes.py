@@ -49,8 +49,14 @@ def cause_of(miss: Miss, evidence: Evidence) -> Cause:
 
 
 def missing_row(miss: Miss, evidence: Evidence) -> Outcome:
-    """The id is not in the table."""
-    return {"table_rows": evidence.snapshot.rows.num_rows} if miss.row < 0 else None
+    """The id is not in the table, or the table holds another row of the store there that has the same id."""
+    if miss.row < 0:
+        return {"table_rows": evidence.snapshot.rows.num_rows}
+    instead = evidence.collided.get(miss.chunk_id, ())
+    text = evidence.text(miss.row)
+    if text not in instead or text == evidence.own_texts.get(miss.chunk_id, text):
+        return None
+    return {"id_collision": True, "rows_of_store": len(instead) + 1}
 
 
 def duplicate_id(miss: Miss, evidence: Evidence) -> Outcome:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -78,6 +78,7 @@ class Evidence:
     bodies: Mapping[int, str] = field(default_factory=dict)  # row -> the text in its place, in held-out retrieval
     cosine_ranks: Mapping[int, int] = field(default_factory=dict)  # position -> rank_min under cosine
     lexical_ranks: Mapping[int, int | None] = field(default_factory=dict)  # position -> rank of the answer by words
+    collided: Mapping[str, Collection[str]] = field(default_factory=dict)  # other texts the store has under an id
     _code_of_row: dict[int, int] = field(default_factory=dict)
     _code_of_text: dict[str, int] = field(default_factory=dict)
     _twins: dict[tuple[int, int], Twin | None] = field(default_factory=dict)
@@ -157,3 +158,19 @@ def texts_by_id(chunks: pa.Table | None, chunk_ids: list[str]) -> dict[str, str]
         pc.is_in(chunks["chunk_id"], value_set=pa.array(chunk_ids, chunks.schema.field("chunk_id").type))
     )
     return dict(zip(rows["chunk_id"].to_pylist(), rows["text"].to_pylist(), strict=True))
+
+
+def collided_texts(rejected: pa.Table | None, chunk_ids: list[str]) -> dict[str, set[str]]:
+    """Of these chunks the texts that the store has a second time under their ids, from its rejected rows."""
+    import pyarrow.compute as pc
+
+    if rejected is None or not chunk_ids:
+        return {}
+    collided = pc.and_(
+        pc.equal(rejected["reason"], "id_collision"), pc.is_in(rejected["chunk_id"], value_set=pa.array(chunk_ids))
+    )
+    rows = rejected.select(["chunk_id", "text"]).filter(collided)
+    found: dict[str, set[str]] = {}
+    for chunk_id, text in zip(rows["chunk_id"].to_pylist(), rows["text"].to_pylist(), strict=True):
+        found.setdefault(chunk_id, set()).add(text or "")
+    return found

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.findings import Finding
-from audit_pipeline.retrieval.anomalies import JUDGED, benjamini_hochberg
+from audit_pipeline.retrieval.anomalies import JUDGED, NOT_TO_BLAME, benjamini_hochberg
 from audit_pipeline.retrieval.change_point import ChangePoint, change_point
 from audit_pipeline.retrieval.strata import RUNS, RunMeasures, judged_probes
 
@@ -38,9 +38,9 @@ def row_anomalies(
     """stratum_anomaly with scope {rows: [first, last]}: probes that miss more from one row of the table on.
 
     Only where the population has the column ``TABLE_ROW`` and no dates. Probes are compared within source, length band
-    and haystacks of like size; twins count as hits, for a copy follows its original wherever it stands; probes of the
-    sources, tenants and documents that ``known`` anomalies name are left out. The p-values of the runs are judged
-    together (Benjamini & Hochberg at 0.5 %).
+    and haystacks of like size; misses to twins (a copy follows its original) or to rows in another role count as
+    hits; probes of the sources, tenants and documents that ``known`` anomalies name are left out. The p-values of the
+    runs are judged together (Benjamini & Hochberg at 0.5 %).
     """
     if TABLE_ROW not in population.column_names or population["ingestion_date"].null_count < len(population):
         return []
@@ -95,7 +95,8 @@ def _finding(run: RunMeasures, probes: pd.DataFrame, point: ChangePoint) -> Find
         "stratum_anomaly",
         "warning",
         f"rows {first:,} to {last:,} of the table: {measure} is {point.hits:,} of {point.n:,}, {point.effect:.0%} "
-        f"under {point.rest_hits:,} of {point.rest_n:,} in the rest of the table at equal length; twins count as hits.",
+        f"under {point.rest_hits:,} of {point.rest_n:,} in the rest of the table at equal length; "
+        f"{NOT_TO_BLAME}.",
         "Look at the causes of its misses, and at what changed in the writer when these rows were written.",
         n_compared=point.n,
         share=1 - point.hits / point.n,

@@ -16,7 +16,7 @@ from audit_pipeline.index.snapshot import SearchHits, TableSnapshot, VariantFunc
 from audit_pipeline.proportions import stratified
 from audit_pipeline.results import Progress, StageResult, no_progress
 from audit_pipeline.retrieval.diagnosis import Diagnosis, Probes, diagnose
-from audit_pipeline.retrieval.miss import Evidence, Fidelity, FidelityCheck, texts_by_id
+from audit_pipeline.retrieval.miss import Evidence, Fidelity, FidelityCheck, collided_texts, texts_by_id
 from audit_pipeline.retrieval.ranking import Identities, best_others, nullable, rank_answers, rank_returned
 from audit_pipeline.retrieval.rows_ahead import ReadPart, suspects_ahead
 from audit_pipeline.retrieval.search_findings import expected_results, search_findings
@@ -39,6 +39,7 @@ def run_self_retrieval(
     suspected: np.ndarray | None = None,
     read_part: ReadPart | None = None,
     text_is_embedded: bool = True,
+    rejected: pa.Table | None = None,
 ) -> StageResult:
     """Searches each probe's own text as the application does, and scores it exactly.
 
@@ -47,7 +48,8 @@ def run_self_retrieval(
     ``retrieved`` and ``qrels``, and the section self_retrieval of audit.json without its strata, with ``causes``
     (counts by cause) and ``misses`` beside it. ``fidelity`` judges the vectors of the missed chunks, and of
     ``suspected`` rows, (n,) bool, ahead of them; ``read_part`` says what is read of a row's text;
-    ``text_is_embedded`` is False where the vectors encode something unknown. The headline
+    ``text_is_embedded`` is False where the vectors encode something unknown; ``rejected`` (schema REJECTED_CHUNKS) are
+    the store's rows that could not be used. The headline
     self@1 is as returned. Every probe is searched, and ranked, among the rows that the application's filter lets
     through, which is filled from the probe's own row where it names columns. Raises ValueError where plan and vectors
     differ in length.
@@ -88,7 +90,18 @@ def run_self_retrieval(
             reach=reach,
         ),
         missed,
-        Evidence(snapshot, exact, identities, settings, own_texts, variants, judged, read_part, text_is_embedded),
+        Evidence(
+            snapshot,
+            exact,
+            identities,
+            settings,
+            own_texts,
+            variants,
+            judged,
+            read_part,
+            text_is_embedded,
+            collided=collided_texts(rejected, missed_ids),
+        ),
         progress=progress,
     )
     other_row, other_score = best_others(ranking, identities)

@@ -20,6 +20,7 @@ from audit_pipeline.proportions import wilson
 from audit_pipeline.retrieval.let_through import hidden_by_filter
 from audit_pipeline.retrieval.like_haystacks import can_miss, like_haystacks
 from audit_pipeline.retrieval.places import PLACES
+from audit_pipeline.retrieval.tables import booleans
 
 DIMENSIONS = ("source", "ingestion_date", "batch", "length_band", "position", "document")
 KEYS: dict[str, tuple[str, ...]] = {
@@ -181,23 +182,37 @@ def _elements(run: RunMeasures, dimension: str, probes: pd.DataFrame, chunks: pd
 
 
 def judged_probes(run: RunMeasures, table: pa.Table, column: str) -> pd.DataFrame:
-    """The probes of a run that strata are judged by, with ``hit`` (bool) from this column; twins count as hits.
+    """The probes of a run that strata are judged by, with ``hit`` (bool) from this column.
 
-    Of two equal texts the row that stands first wins: which source it belongs to says nothing about the other. A miss
+    Misses to twins and to rows in another role count as hits: of two equal texts the row that stands first wins, which
+    says nothing about the source of the other, and rows that were written under another prompt are the fault of the
+    batch they belong to, which ``role_mismatch`` names. A miss
     of cause ``truncated`` stays one, for its text differs from the others and cannot be found. ``comparable`` (int)
     groups probes of like haystacks; those that can hardly miss among so few rows are left out, and those whose rows the
     filter hides, which ``filter_excludes`` names.
     """
-    probes = frame(table)[~hidden_by_filter(table)]
+    probes = frame(table).assign(outdone=_outdone(table))[~hidden_by_filter(table)]
     if run.counts is not None:
         probes = probes[run.counts(probes)]
     probes = probes[probes[column].notna()].dropna(subset=["length_band"])
-    hit = probes[column].astype(bool) | (probes["cause"] == "twin")
+    hit = probes[column].astype(bool) | probes["outdone"]
     probes = probes.assign(hit=hit, comparable=0)
     if "haystack" in probes and probes["haystack"].notna().all():
         haystack = probes["haystack"].to_numpy(np.int64)
         probes = probes.assign(comparable=like_haystacks(haystack))[can_miss(haystack, run.k)]
     return probes.reset_index(drop=True)
+
+
+def _outdone(table: pa.Table) -> np.ndarray:
+    """(n,) bool: misses for which not the own row is to blame but those ahead of it: twins, or rows in another role."""
+    of_twins = pc.equal(table["cause"], "twin")
+    if "evidence" in table.column_names:
+        # Inside of a JSON string the quotes would be escaped: this is the key, whatever the ids say.
+        of_others = pc.and_(
+            pc.equal(table["cause"], "role_mismatch"), pc.match_substring(table["evidence"], '"rows_ahead": ')
+        )
+        of_twins = pc.or_kleene(of_twins, of_others)
+    return booleans(pc.fill_null(of_twins, False))
 
 
 def _order(name: str, value: str | None) -> tuple[int, str]:

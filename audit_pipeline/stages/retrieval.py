@@ -43,6 +43,7 @@ def self_retrieval(workspace: Workspace) -> StageResult:
         suspected=suspected_rows(workspace, snapshot),
         read_part=read_part_of(workspace, snapshot),
         text_is_embedded=not any(f.code == "embedded_text_unknown" for f in workspace.findings("role_fingerprint")),
+        rejected=workspace.rejected() if workspace.has_store else None,
     )
     if snapshot.row_filter is not None:
         # Kept for the strata; not published, as the strata are.

@@ -70,8 +70,11 @@ def encodings(encoder: Encoder, store: VectorStore, texts: list[str], prompt: st
     return store.get_or_encode(encoder, prompt, texts).vectors.copy()
 
 
-def static_model(encoder: Encoder, folder: Path, *, normalised: bool = False) -> str:
-    """A second model with 384 dimensions: the mean of the first one's word embeddings; fast."""
+def static_model(encoder: Encoder, folder: Path, *, normalised: bool = False, reads: int | None = None) -> str:
+    """A second model with 384 dimensions: the mean of the first one's word embeddings; fast.
+
+    It reads texts of any length, or as many tokens of each as are named.
+    """
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Normalize, StaticEmbedding
     from tokenizers import Tokenizer
@@ -79,6 +82,8 @@ def static_model(encoder: Encoder, folder: Path, *, normalised: bool = False) ->
     inner = SentenceTransformer(str(encoder.files.folder))
     tokenizer = Tokenizer.from_str(inner.tokenizer.backend_tokenizer.to_str())
     tokenizer.no_truncation()
+    if reads is not None:
+        tokenizer.enable_truncation(reads)
     tokenizer.no_padding()
     weights = inner[0].model.embeddings.word_embeddings.weight.detach().clone()
     after = [Normalize()] if normalised else []

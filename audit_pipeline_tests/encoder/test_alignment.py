@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from audit_pipeline.encoder.alignment import first_misaligned_row, seek
+from audit_pipeline.encoder.alignment import first_misaligned_row, seek, seek_owners
 from audit_pipeline.encoder.calibration import cosine_loss
 
 
@@ -65,3 +65,28 @@ def test_the_run_of_rows_out_of_step_is_bounded_by_bisection():
     assert first_misaligned_row(-1, 380_000, is_misaligned) == 41_200
     assert len(asked) <= 19
     assert first_misaligned_row(9, 10, is_misaligned) == 10
+
+
+def owners(right: np.ndarray, stored: np.ndarray, rows: list[int]) -> list[int]:
+    usable = np.ones(len(stored), dtype=bool)
+    found = seek_owners(np.array(rows), stored, usable, 1e-4, lambda asked: cosine_loss(stored[asked], right[asked]))
+    return found.tolist()
+
+
+def test_rows_that_repeat_the_vector_of_one_of_them_hold_its_text():
+    right = vectors_of(12)
+    stored = right.copy()
+    stored[5:8] = right[4]
+    assert owners(right, stored, [5, 6, 7]) == [4, 4, 4]
+    stored[10] = right[4]
+    right[9] = right[4]  # of two rows with one text, both rightly encoded, the nearest
+    stored[9] = right[9]
+    assert owners(right, stored, [10, 5]) == [9, 4]
+
+
+def test_rows_that_share_a_vector_of_no_text_of_theirs_have_no_owner():
+    right = vectors_of(12)
+    stored = right.copy()
+    stored[5:8] = np.full(16, 0.25)
+    assert owners(right, stored, [5, 6, 7]) == [-1, -1, -1]
+    assert owners(right, stored, [1, 2]) == [-1, -1]  # a vector of one row alone

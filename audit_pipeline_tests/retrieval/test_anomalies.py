@@ -150,7 +150,27 @@ def test_the_second_of_two_sources_that_hold_the_same_texts_is_not_to_blame():
     assert stratum_anomalies({"self": with_cause(table, "twin")}, settings()) == []
     (found,) = stratum_anomalies({"self": with_cause(table, "misaligned")}, settings())
     assert (found.scope, found.share) == ({"source": "b"}, 1.0)
-    assert found.message.endswith("twins count as hits.")
+    assert found.message.endswith("misses to twins and to rows in another role count as hits.")
+
+
+def test_a_batch_that_loses_to_rows_in_another_role_is_not_to_blame():
+    table = with_cause(self_table(spoil(lambda s, d: s == "b", share=1)), "role_mismatch")
+
+    def with_evidence(evidence: str) -> pa.Table:
+        shown = pa.repeat(evidence, len(table))
+        return table.set_column(table.column_names.index("evidence"), "evidence", shown)
+
+    ahead = with_evidence('{"arm": "query", "rows_ahead": ["c1"]}')
+    assert stratum_anomalies({"self": ahead}, settings()) == []
+    for own in ('{"arm": "query"}', '{"arm": "\\"rows_ahead\\": "}'):
+        (found,) = stratum_anomalies({"self": with_evidence(own)}, settings())
+        assert found.scope == {"source": "b"}
+
+
+def test_the_only_cell_that_is_large_enough_to_be_tested_does_not_stand_for_the_corpus():
+    few = [entry for n, entry in enumerate(clean()) if n % 5 == 0]  # 5 probes a cell
+    entries = [*few, *[("b", DAYS[3], "0-39", n % 2 == 0, True) for n in range(30)]]
+    assert scopes(entries) == [{"source": "b", "ingestion_date": "2026-01-04"}]
 
 
 def test_texts_that_differ_beyond_what_is_read_are_missed_and_re_ingesting_them_is_no_remedy():

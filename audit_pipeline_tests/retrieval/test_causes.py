@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from audit_pipeline import schemas
 from audit_pipeline.index.snapshot import NAN, USABLE, ZERO, SearchHits, TableSnapshot
 from audit_pipeline.retrieval.causes import CAUSE_ORDER
 from audit_pipeline.retrieval.diagnosis import merge_misses
@@ -74,6 +75,24 @@ def test_missing_row():
     kept = rows().take([0, 2, 3])
     chunk_id, cause, evidence = one(causes_of(snapshot(kept, axes(4)[[0, 2, 3]]), axes(4)))
     assert (chunk_id, cause, evidence["table_rows"]) == ("b", "missing_row", 3)
+
+
+def test_a_row_whose_id_the_table_gave_to_another_row_of_the_store_is_missing():
+    other = "another content altogether"
+    vectors = axes(4)
+    vectors[1] = (axes(4)[0] + axes(4)[2]) / np.sqrt(2)
+    table = snapshot(rows([TEXTS[0], other, *TEXTS[2:]]), vectors)
+    fresh = Fidelity({"b": ("faithful", None)}, {"b": axes(4)[1]})
+
+    def rejected(reason: str, text: str) -> pa.Table:
+        row = {"row": 4, "origin": "store", "chunk_id": "b", "reason": reason, "detail": "", "text": text}
+        return pa.Table.from_pylist([row], schema=schemas.REJECTED_CHUNKS)
+
+    chunk_id, cause, evidence = one(causes_of(table, axes(4), fidelity=fresh, rejected=rejected("id_collision", other)))
+    assert (chunk_id, cause, evidence) == ("b", "missing_row", {"id_collision": True, "rows_of_store": 2})
+    # Another text than either of the two is drift, as it is where the store has the id once.
+    for refused in (rejected("id_collision", "a third"), rejected("undated", other), None):
+        assert one(causes_of(table, axes(4), fidelity=fresh, rejected=refused))[1] == "text_drift"
 
 
 def test_duplicate_id_with_different_content():

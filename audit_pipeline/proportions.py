@@ -37,6 +37,12 @@ def wilson(successes: int, n: int) -> Proportion:
     return Proportion(value, min(low, value), max(high, value), n)
 
 
+def wilson_of_share(value: float, n: int) -> Proportion:
+    """Wilson's interval of a share that n questions would show, which need not be a whole number of them."""
+    low, high = _wilson_bounds(value, n)
+    return Proportion(value, min(low, value), max(high, value), n)
+
+
 def stratified(hits: np.ndarray, strata: np.ndarray, chunks_of_stratum: np.ndarray) -> Proportion:
     """Stratified estimate of a share over a finite population, with its 95 % interval.
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.findings import Finding
-from audit_pipeline.proportions import NOT_MEASURED, Z_95, Proportion, newcombe_difference, stratified
+from audit_pipeline.proportions import NOT_MEASURED, Z_95, Proportion, newcombe_difference, stratified, wilson_of_share
 from audit_pipeline.results import StageResult
 from audit_pipeline.retrieval.anomalies import stratum_anomalies
 from audit_pipeline.retrieval.formatting_arms import arms_text
@@ -26,6 +26,7 @@ from audit_pipeline.retrieval.verdict_table import State, States, readings_of
 from audit_pipeline.retrieval.verdict_text import verdict_text
 
 UNKNOWN_TEXT = "what the vectors encode is not known, so the settings' prompts say nothing of them"
+_MOST_QUERIES = 1_000_000
 HELD_OUT_LOW = 0.5
 """heldout@10 under this is a low ceiling: most sentences do not lead back to their chunk. A reading, not a limit."""
 
@@ -50,7 +51,7 @@ class Undecided:
     measure: str
     figure: Proportion
     limit: float
-    needed: int
+    needed: int | None  # None: no number of them would
 
 
 @dataclass(frozen=True)
@@ -162,6 +163,26 @@ def probes_to_decide(share: float, limit: float, chunks: int) -> int:
     return min(chunks, math.floor(n / (1 + n / max(chunks, 1))) + 1)
 
 
+def queries_to_decide(labelled: Proportion, ceiling: Proportion, gap: float) -> int | None:
+    """Labelled queries in all at which a share that stays as it is leaves the gap outside Newcombe's interval.
+
+    None where no number of them does: the ceiling's own interval is too wide, or the difference is the gap.
+    """
+    assert labelled.value is not None
+
+    def decided(n: int) -> bool:
+        assert labelled.value is not None
+        return labelled_state(wilson_of_share(labelled.value, n), ceiling, gap) != "undecided"
+
+    if not decided(_MOST_QUERIES):
+        return None
+    few, enough = labelled.n, _MOST_QUERIES  # the interval only shrinks with n, so the least n lies between
+    while enough - few > 1:
+        middle = (few + enough) // 2
+        few, enough = (few, middle) if decided(middle) else (middle, enough)
+    return enough
+
+
 def blind_spots(settings: IndexAuditSettings, own_prompts: Mapping[str, str]) -> list[str]:
     """What self-retrieval cannot see with these settings, as clauses of one sentence."""
     encoder = settings.encoder
@@ -233,11 +254,6 @@ def _undecided(figures: Figures, states: States, settings: IndexAuditSettings, c
         if state == "undecided" and figure.value is not None
     ]
     if states.labelled == "undecided":
-        difference, low, high = newcombe_difference(figures.held_out, figures.labelled)
-        # Both ends of the interval shrink with the square root of the number of queries.
-        reach = difference - low if difference > limits.labelled_gap else high - difference
-        distance = abs(difference - limits.labelled_gap)
-        n = figures.labelled.n
-        needed = math.ceil(n * (reach / distance) ** 2) + 1 if distance > reach / 1000 else n * 1_000_000
+        needed = queries_to_decide(figures.labelled, figures.held_out, limits.labelled_gap)
         found.append(Undecided("labelled_success@10", figures.labelled, limits.labelled_gap, needed))
     return found

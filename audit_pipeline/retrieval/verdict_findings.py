@@ -117,7 +117,11 @@ def _undecided(verdict: Verdict) -> list[Finding]:
     for entry in verdict.undecided:
         if entry.measure == "labelled_success@10":
             said = f"its gap to heldout@10 straddles {entry.limit:.1%}"
-            remedy = f"Label about {entry.needed:,} queries in all."
+            remedy = (
+                "Raise sample.total: the ceiling's own interval is too wide for any number of labelled queries."
+                if entry.needed is None
+                else f"Label about {entry.needed:,} queries in all."
+            )
         else:
             said = f"its interval straddles the limit of {entry.limit:.1%}"
             remedy = f"Set sample.total to about {entry.needed:,}."

@@ -138,7 +138,12 @@ def _undecided(verdict: Verdict) -> str:
     for entry in verdict.undecided:
         of_what = "queries" if entry.measure == "labelled_success@10" else "probes"
         limit = f"a gap of {entry.limit:.0%}" if of_what == "queries" else f"{entry.limit:.1%}"
-        said.append(f"{entry.measure} straddles {limit}; about {entry.needed:,} {of_what} in all would decide it")
+        settled = (
+            "more held-out probes have to narrow the ceiling first"
+            if entry.needed is None
+            else f"about {entry.needed:,} {of_what} in all would decide it"
+        )
+        said.append(f"{entry.measure} straddles {limit}; {settled}")
     if not said:
         return ""
     return f"It is one of {', '.join(verdict.possible)}: " + "; ".join(said) + "."

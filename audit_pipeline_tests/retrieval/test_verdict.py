@@ -8,7 +8,7 @@ import pytest
 
 from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.findings import Finding
-from audit_pipeline.proportions import NOT_MEASURED, Proportion, wilson
+from audit_pipeline.proportions import NOT_MEASURED, Z_95, Proportion, wilson
 from audit_pipeline.results import StageResult
 from audit_pipeline.retrieval.let_through import let_through
 from audit_pipeline.retrieval.strata import DIMENSIONS
@@ -16,6 +16,7 @@ from audit_pipeline.retrieval.verdict import (
     blind_spots,
     labelled_state,
     probes_to_decide,
+    queries_to_decide,
     run_verdict,
     state_of,
 )
@@ -140,6 +141,42 @@ def test_undecided_names_the_figure_and_the_n_that_would_decide_it():
 def test_self_at_1_is_not_listed_as_undecided_where_its_interval_clears_the_limit():
     result = verdict(self_result(200, [], chunks=1000))
     assert {f.evidence["measure"] for f in result.findings if f.code == "undecided"} == {"self@10"}
+
+
+@pytest.mark.parametrize(
+    ("hits", "n", "expected"),
+    [
+        (2, 2, "undecided"),
+        (10, 10, "undecided"),
+        (50, 50, "healthy"),
+        (500, 500, "healthy"),
+        (9, 10, "undecided"),
+        (45, 50, "undecided"),
+        (450, 500, "healthy"),
+        (0, 2, "relationship"),  # two misses leave at most 65.8 %, more than ten points under a ceiling of 90 %
+        (3, 10, "relationship"),
+        (25, 50, "relationship"),
+    ],
+)
+def test_a_handful_of_labelled_queries_is_no_health(hits: int, n: int, expected: str):
+    assert reading(PERFECT, held_out=CEILING, labelled=wilson(hits, n)) == expected
+
+
+def test_the_number_of_labelled_queries_that_decides_is_the_least_one():
+    ceiling = Proportion(0.9, 0.9, 0.9, 1000)  # known exactly, so Wilson's lower bound has to reach 80 %
+    for hits, n in ((2, 2), (10, 10), (9, 10), (40, 50)):
+        needed = queries_to_decide(wilson(hits, n), ceiling, 0.10)
+        share = hits / n
+        if share == 0.8:  # on the limit itself
+            assert needed is None
+            continue
+        # Wilson's bound is the limit exactly where n (share - limit)^2 = z^2 limit (1 - limit).
+        assert needed == math.floor(Z_95**2 * 0.8 * 0.2 / (share - 0.8) ** 2) + 1
+    assert queries_to_decide(wilson(8, 10), wilson(8, 10), 0.10) is None  # ten held-out probes are no ceiling
+    result = verdict(PERFECT, held_out=wilson(8, 10), labelled=wilson(8, 10))
+    (finding,) = [finding for finding in result.findings if finding.code == "undecided"]
+    assert (finding.evidence["n_that_decides"], finding.remedy[:18]) == (None, "Raise sample.total")
+    assert "narrow the ceiling first" in result.summary["verdict"]["text"]
 
 
 @pytest.mark.parametrize(

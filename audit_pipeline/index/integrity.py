@@ -20,7 +20,7 @@ from audit_pipeline.index.lacking import of_named_sources, unmeasured_of_layout,
 from audit_pipeline.index.lengths import Lengths, norms, summarised
 from audit_pipeline.index.pairing import Paired
 from audit_pipeline.index.snapshot import USABLE, TableSnapshot
-from audit_pipeline.index.text_drift import MOST_PARSED, SAME_WORDS, UNDETERMINED, WORDS
+from audit_pipeline.index.text_drift import LOSSLESS, WORDS
 from audit_pipeline.results import StageResult
 from audit_pipeline.scopes import cells_in, describe, merge_cells
 
@@ -109,8 +109,7 @@ def _row_findings(comparison: Comparison, settings: IndexAuditSettings, paired: 
     expected = {batch: store.get(batch, 0) + collided.get(batch, 0) for batch in {*store, *collided}}
     orphans = Counter(comparison.orphans.batches.to_pylist())
     matched = {batch: rows - orphans.get(batch, 0) for batch, rows in table.items()}
-    same_words = pc.is_in(comparison.drifted.detail, value_set=pa.array(SAME_WORDS))
-    open_kind = pc.equal(comparison.drifted.detail, UNDETERMINED)
+    lossless = pc.is_in(comparison.drifted.detail, value_set=pa.array(LOSSLESS))
     missing = _joined(comparison.missing, comparison.collided)
     textless = pc.is_in(comparison.rejected.detail, value_set=pa.array(TEXTLESS))
     # A row without text that the writer took in all the same is one row, not two.
@@ -155,7 +154,7 @@ def _row_findings(comparison: Comparison, settings: IndexAuditSettings, paired: 
                 ingest + " Encode the text that is stored.",
                 WORDS,
             ),
-            comparison.drifted.where(pc.invert(pc.or_(same_words, open_kind))),
+            comparison.drifted.where(pc.invert(lossless)),
             matched,
             "kinds",
         )
@@ -163,25 +162,13 @@ def _row_findings(comparison: Comparison, settings: IndexAuditSettings, paired: 
             _Kind(
                 "text_drift",
                 "warning",
-                "{k} of {n} rows hold the source store's words in another form ({where}): {details}.",
+                "{k} of {n} rows hold the source store's text in another form ({where}): {details}.",
                 "Clean the text once, before it is both stored and encoded.",
                 WORDS,
             ),
-            comparison.drifted.where(same_words),
+            comparison.drifted.where(lossless),
             matched,
             "undone_by",
-        )
-        add(
-            _Kind(
-                "text_drift",
-                "warning",
-                "{k} of {n} rows hold another text than the source store ({where}); whether markup was stripped was "
-                f"looked at for {MOST_PARSED:,} other rows only.",
-                "Clean the text once, before it is both stored and encoded; then audit again.",
-            ),
-            comparison.drifted.where(open_kind),
-            matched,
-            "kinds",
         )
     add(
         _Kind(

@@ -64,8 +64,10 @@ MARKUP: dict[str, Callable[[str], str]] = {"html_tags": without_html, "markdown"
 """Stripping of one text, stronger than all of ``TRANSFORMATIONS``, which then apply to both; white space is ignored,
 for some strippers leave none where a tag stood."""
 
-LAST_LOSSLESS = "quotes"
-SAME_WORDS = (*TRANSFORMATIONS, *MARKUP)
+LOSSLESS = ("unicode_form", "white_space", "entities")
+"""Changes that lose nothing a reader or a search could miss; what the others undo was lost."""
+
+_CUTS_SEEN_AFTER = "quotes"
 TRUNCATED = "truncated"
 SECTION_LOST = "section_lost"
 DIFFERS = "differs"
@@ -107,7 +109,7 @@ def drift_of(own: str, stored: str, *, parse_markup: bool = True) -> Drift:
     both had some, what was stripped could hide a difference in words, such as the number of a list's item. A change
     that leaves nothing of either text explains nothing. What no change undoes is ``truncated`` where the table's text
     is the beginning of the store's (an ellipsis at its end aside), ``section_lost`` where it is another part of it,
-    both after the changes up to ``LAST_LOSSLESS``, else ``differs``. Without ``parse_markup`` a pair that
+    both after the changes up to ``quotes``, else ``differs``. Without ``parse_markup`` a pair that
     markup could explain, and nothing else does, is ``undetermined``.
     """
     return _judged(own, stored, parse_markup)[0]
@@ -153,7 +155,7 @@ def _judged(own: str, stored: str, parse_markup: bool) -> tuple[Drift, bool]:
         one, other = change(one), change(other)
         if one and one == other:
             return Drift(name), False
-        if name == LAST_LOSSLESS:
+        if name == _CUTS_SEEN_AFTER:
             whole, part = one, other
     one, other = one.replace(" ", ""), other.replace(" ", "")
     could_be_markup = _is_within(*_by_length(one, other))

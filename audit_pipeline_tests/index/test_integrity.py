@@ -174,15 +174,15 @@ def test_a_lost_section_is_an_error_and_another_unicode_form_is_a_warning(tmp_pa
             "<p>The Caf\u00e9 \u2013 tea &amp; \ufb01ne cakes</p> Open *daily*,\nalso on Sundays.",
         ),
         ("entities", "warning", "<p>The Caf&eacute; \u2013 tea & \ufb01ne cakes</p>\n\nOpen *daily*, also on Sundays."),
-        ("quotes", "warning", "<p>The Caf\u00e9 - tea &amp; \ufb01ne cakes</p>\n\nOpen *daily*, also on Sundays."),
+        ("quotes", "error", "<p>The Caf\u00e9 - tea &amp; \ufb01ne cakes</p>\n\nOpen *daily*, also on Sundays."),
         (
             "compatibility",
-            "warning",
+            "error",
             "<p>The Caf\u00e9 \u2013 tea &amp; fine cakes</p>\n\nOpen *daily*, also on Sundays.",
         ),
-        ("case", "warning", "<p>the caf\u00e9 \u2013 tea &amp; \ufb01ne cakes</p>\n\nopen *daily*, also on sundays."),
-        ("html_tags", "warning", "The Caf\u00e9 \u2013 tea & \ufb01ne cakes\nOpen *daily*, also on Sundays."),
-        ("markdown", "warning", "The Caf\u00e9 \u2013 tea & \ufb01ne cakes\nOpen daily, also on Sundays."),
+        ("case", "error", "<p>the caf\u00e9 \u2013 tea &amp; \ufb01ne cakes</p>\n\nopen *daily*, also on sundays."),
+        ("html_tags", "error", "The Caf\u00e9 \u2013 tea & \ufb01ne cakes\nOpen *daily*, also on Sundays."),
+        ("markdown", "error", "The Caf\u00e9 \u2013 tea & \ufb01ne cakes\nOpen daily, also on Sundays."),
         ("truncated", "error", "<p>The Caf\u00e9 \u2013 tea &amp; \ufb01ne cakes</p>\n\nOpen *daily*,"),
         ("section_lost", "error", "Open *daily*, also on Sundays."),
         ("differs", "error", "<p>The Caf\u00e9 \u2013 tea &amp; \ufb01ne cakes</p>\n\nOpen *daily*, also on Mondays."),
@@ -223,10 +223,9 @@ def test_rows_beyond_those_whose_markup_was_parsed_are_told_apart(
     monkeypatch.setattr("audit_pipeline.index.text_drift.MOST_PARSED", 0)
     store = chunks(["x", "y"], texts=["<b>some</b> words", "other words"])
     write(tmp_path / "db", edited(stored_as(store), {"x": "some words", "y": "Other words"}))
-    drift = {finding.examples[0]: finding for finding in told(audited(tmp_path, store), "text_drift")}
-    assert {name: finding.severity for name, finding in drift.items()} == {"x": "warning", "y": "warning"}
-    assert drift["x"].evidence == {"rows": 1, "kinds": {"undetermined": 1}}
-    assert drift["y"].evidence == {"rows": 1, "undone_by": {"case": 1}}
+    (drift,) = told(audited(tmp_path, store), "text_drift")
+    assert (drift.severity, drift.examples) == ("error", ["x", "y"])
+    assert drift.evidence == {"rows": 2, "kinds": {"case": 1, "undetermined": 1}}
 
 
 def test_drift_in_every_cell_is_told_once_for_the_corpus(tmp_path: Path) -> None:

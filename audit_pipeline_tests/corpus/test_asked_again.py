@@ -95,6 +95,8 @@ def test_a_sentence_is_looked_for_in_its_own_document_where_both_know_documents(
     chunks = {"a": f"{BEFORE} {SENTENCE} {AFTER}", "b": f"{BEFORE} {SENTENCE}", "c": AFTER}
     known = population(chunks, doc_id=["one", "two", "two"])
     assert only(ask_again(asked(SENTENCE, documents=["two"]), known, 5))["chunk_id"] == "b"
+    both = ask_again(asked(AFTER, SENTENCE, documents=["one", "two"]), known, 5)
+    assert {r["chunk_id"]: r["held"] for r in both.held.to_pylist()} == {"a": AFTER, "b": SENTENCE}
     gone = ask_again(asked(SENTENCE, AFTER, documents=["three", "two"]), known, 2)
     assert gone.counts["no_document"] == 1
     # Documents under other names altogether are no reason to look nowhere.

@@ -63,7 +63,7 @@ def _row(row: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
     return {
         **row,
         "values": [(name, "none" if row[name] is None else str(row[name])) for name in names],
-        "against": "" if row["present"] else against,
+        "against": "1" if row["present"] else against,
         "mark": "" if _kind(row) == _OTHER else _kind(row),
         "time": f"{row['median_ms']:.2f} ms ({row['p90_ms']:.2f})",
     }

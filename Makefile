@@ -8,7 +8,7 @@ INSTALLED := $(VENV)/.installed
 export HF_HUB_OFFLINE ?= 1
 export TOKENIZERS_PARALLELISM ?= true
 
-.PHONY: audit ui test lint install benchmarks clean
+.PHONY: audit ui test lint install benchmarks defects clean
 
 audit: $(INSTALLED)
 	$(BIN)/audit-pipeline run --state $(STATE)
@@ -30,6 +30,11 @@ install: $(INSTALLED)
 # Speed, as ratios within one run; takes some minutes and decides nothing.
 benchmarks: $(INSTALLED)
 	$(BIN)/python -m benchmarks.as_it_stands
+
+# Planted defects: named, placed and explained or not; and the intervals against simulated truths.
+defects: $(INSTALLED)
+	$(BIN)/python -m benchmarks.defects
+	$(BIN)/python -m benchmarks.intervals
 
 # torch comes first and by its exact version: an open range takes a CUDA build of several GB.
 $(INSTALLED): pyproject.toml constraints.txt

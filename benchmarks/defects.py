@@ -18,8 +18,8 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterable
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -115,7 +115,7 @@ def main() -> None:
             outcomes.append(done.result())
             print(f"{len(outcomes)} of {len(planted)}: {_line(outcomes[-1])}", file=sys.stderr, flush=True)
         _print(outcomes, shares)
-        _print_clean([done.result() for done in sound])
+        _print_clean(list(_told(sound)))
     print(f"{time.perf_counter() - started:.0f} s in all")
 
 
@@ -210,6 +210,13 @@ def _sound(seed: int) -> tuple[list[str], list[str]]:
     with tempfile.TemporaryDirectory() as folder:
         found = audit(index, Path(folder) / "audit", seed=seed, total=PROBES // 2)
     return [one.code for one in found.errors], [one.code for one in found.findings if one.severity == "warning"]
+
+
+def _told(sound: list[Future[tuple[list[str], list[str]]]]) -> Iterator[tuple[list[str], list[str]]]:
+    for number, done in enumerate(sound, start=1):
+        errors, warnings = done.result()
+        print(f"clean corpus {number} of {len(sound)}: {errors} {warnings}", file=sys.stderr, flush=True)
+        yield errors, warnings
 
 
 def _line(one: Outcome) -> str:

@@ -99,7 +99,7 @@ SEARCH = (
 CORPUS = (
     Kind(corpus.twins_within, "twins", "info", "corpus", causes=names("twin"), seen_by=("self",), beside=LOW),
     Kind(corpus.twins_across, "twins", "info", "corpus", causes=names("twin"), seen_by=("self",), beside=LOW),
-    in_another_role(corpus.twins_in_the_wrong_role, causes=names("role_mismatch twin"), beside=LOW | names("twins")),
+    in_another_role(corpus.twins_in_the_wrong_role, beside=LOW | names("twins")),
     in_another_role(corpus.twins_in_the_query_role, seen_by=("vectors", "self"), beside=LOW | names("twins")),
     Kind(corpus.longer_than_read, "truncation", "warning", seen_by=("rows",), reads=128),
     Kind(

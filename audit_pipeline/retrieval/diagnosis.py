@@ -71,7 +71,7 @@ def diagnose(
     for done, miss in enumerate(misses):
         causes.append(cause_of(miss, evidence))
         progress(f"causes of {probes.run} misses", done + 1, len(misses))
-    causes = _with_lexical_ranks(probes, misses, causes, evidence)
+    causes = _with_lexical_ranks(probes, misses, causes, evidence, drop)
     return _assemble(probes, misses, causes)
 
 
@@ -180,14 +180,31 @@ def _has_direction(evidence: Evidence) -> np.ndarray:
     return evidence.snapshot.vector_state == USABLE
 
 
-def _with_lexical_ranks(probes: Probes, misses: list[Miss], causes: list[Cause], evidence: Evidence) -> list[Cause]:
-    """The causes, with the answer's rank in a word search added to those that are the encoder's."""
+def _with_lexical_ranks(
+    probes: Probes, misses: list[Miss], causes: list[Cause], evidence: Evidence, drop: np.ndarray | None
+) -> list[Cause]:
+    """The causes, with the rank of the answer in a word search added to those that are the encoder's.
+
+    It is the rank among the rows and texts that the vectors were ranked among: a held sentence asks for its body. Of
+    several right answers the best counts.
+    """
     of_encoder = [place for place, cause in enumerate(causes) if cause.name == "encoder"][:_LEXICAL_CAP]
     sought = [(place, text) for place in of_encoder if (text := probes.query_texts[misses[place].position])]
     if not sought:
         return causes
-    search = LexicalSearch(evidence.snapshot.rows["text"], [text for _, text in sought])
-    ranks = {misses[place].position: search.rank(query, misses[place].row) for query, (place, _) in enumerate(sought)}
+    nowhere = {} if drop is None else dict.fromkeys(drop.tolist(), "")
+    instead = {**nowhere, **evidence.bodies}
+    search = LexicalSearch(evidence.snapshot.rows["text"], [text for _, text in sought], instead)
+    every = np.arange(evidence.snapshot.rows.num_rows)
+    ranks = {}
+    for query, (place, _) in enumerate(sought):
+        position = misses[place].position
+        others = probes.not_relevant(position, every)
+        answers = np.flatnonzero(~others)
+        if probes.reach is not None:
+            others &= probes.reach.holds(position, every)
+            answers = answers[probes.reach.holds(position, answers)]
+        ranks[position] = search.rank(query, answers, others)
     evidence = replace(evidence, lexical_ranks=ranks)
     causes = list(causes)
     for place, _ in sought:

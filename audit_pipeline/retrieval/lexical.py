@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 
 import numpy as np
@@ -17,11 +18,15 @@ class LexicalSearch:
     """BM25 (Robertson & Zaragoza 2009, k1 = 1.2, b = 0.75) of a few queries over all texts.
 
     Only words of the queries are indexed, so the cost is one pass of Arrow kernels over ``texts`` (n,) and memory
-    follows the postings of those words. Words are runs of letters, digits and underscores, in lower case.
+    follows the postings of those words. Words are runs of letters, digits and underscores, in lower case. ``instead``
+    gives the rows (ordinals) that stand there with another text.
     """
 
-    def __init__(self, texts: pa.Array | pa.ChunkedArray, queries: list[str]) -> None:
+    def __init__(
+        self, texts: pa.Array | pa.ChunkedArray, queries: list[str], instead: Mapping[int, str] | None = None
+    ) -> None:
         self._texts = texts
+        self._instead = sorted((instead or {}).items())
         query_words = [_split(pa.array([query], pa.large_string())).flatten() for query in queries]
         self._query_words = [pc.unique(some.filter(pc.not_equal(some, ""))) for some in query_words]
         self._vocabulary = pc.unique(pa.concat_arrays([*self._query_words, pa.array([], pa.large_string())]))
@@ -34,7 +39,8 @@ class LexicalSearch:
         chunks = self._texts.chunks if isinstance(self._texts, pa.ChunkedArray) else [self._texts]
         for chunk in chunks:
             for start in range(0, len(chunk), _ROWS_PER_BLOCK):
-                lists = _split(chunk.slice(start, _ROWS_PER_BLOCK).cast(pa.large_string()).fill_null(""))
+                block = chunk.slice(start, _ROWS_PER_BLOCK).cast(pa.large_string()).fill_null("")
+                lists = _split(self._as_searched(block, offset))
                 lengths.append(lists.value_lengths().to_numpy(zero_copy_only=False))
                 parents = pc.list_parent_indices(lists).to_numpy(zero_copy_only=False)
                 codes = pc.index_in(lists.flatten(), value_set=self._vocabulary).fill_null(-1)
@@ -59,16 +65,33 @@ class LexicalSearch:
         norm = _K1 * (1 - _B + _B * length[row] / max(length.mean(), 1.0))
         return starts, row, idf[word] * count * (_K1 + 1) / (count + norm)
 
-    def rank(self, query: int, answer_row: int) -> int | None:
-        """Rank of a row for the query at that position, ties against it; None where it shares no word with it."""
+    def _as_searched(self, block: pa.Array, offset: int) -> pa.Array:
+        """The texts from row ``offset`` on, with those of ``instead`` in their places."""
+        inside = [(row - offset, text) for row, text in self._instead if offset <= row < offset + len(block)]
+        if not inside:
+            return block
+        mask = np.zeros(len(block), bool)
+        mask[[place for place, _ in inside]] = True
+        return pc.replace_with_mask(block, pa.array(mask), pa.array([text for _, text in inside], block.type))
+
+    def rank(self, query: int, answers: int | np.ndarray, others: np.ndarray | None = None) -> int | None:
+        """Rank of the best of the answers' rows for the query at that position, ties against it.
+
+        ``others`` (n,) bool are the rows that can stand before it (default: all but the answers). None where no answer
+        shares a word with the query.
+        """
         starts, rows, weights = self._postings
         scores = np.zeros(len(self._texts))
         codes = pc.index_in(self._query_words[query], value_set=self._vocabulary).to_numpy(zero_copy_only=False)
         for code in codes:
             part = slice(starts[code], starts[code + 1])
             scores[rows[part]] += weights[part]
-        own = scores[answer_row]
-        return int(np.count_nonzero(scores >= own - 1e-9)) if own > 0 else None
+        own = np.max(scores[answers])
+        ahead = scores >= own - 1e-9
+        ahead[answers] = False
+        if others is not None:
+            ahead &= others
+        return int(np.count_nonzero(ahead)) + 1 if own > 0 else None
 
 
 def _split(texts: pa.Array) -> pa.Array:

@@ -184,6 +184,22 @@ def test_a_miss_outside_ten_is_the_encoders_and_a_crowd_of_twins_is_twins():
     assert (name, evidence["group"], evidence["numeric"]) == ("twin", 14, True)
 
 
+def test_a_word_search_is_asked_for_the_body_as_the_vectors_are():
+    """The rows' own texts hold their sentences: there a word search would find every answer, and say nothing."""
+    ids, texts, vectors = crowd(14)
+    sentence = "Something entirely else asks here."
+    made = snapshot(chunk_table(ids, [f"{texts[0]} {sentence}", *texts[1:]]), vectors)
+
+    def evidence(body: str) -> dict[str, Any]:
+        held = held_table([("c00", sentence, body)])
+        probes = plan(chunk_table(ids[:1], texts[:1]))
+        table = run_held_out(made, probes, held, on_circle(0), on_circle(60), settings()).tables["held_out_retrieval"]
+        return json.loads(table["evidence"][0].as_py())
+
+    assert evidence(texts[0]).items() >= {"lexical_rank": None, "lexical_finds_it": False}.items()
+    assert evidence("Here is the rest.").items() >= {"lexical_rank": 1, "lexical_finds_it": True}.items()
+
+
 def test_rankings_recompute_to_the_figures():
     ids, texts, vectors = crowd(14)
     held = held_table([(chunk_id, f"A question to {chunk_id} alone.", "Rest.") for chunk_id in ids])

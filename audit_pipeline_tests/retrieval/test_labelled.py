@@ -1,3 +1,4 @@
+import json
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -97,6 +98,19 @@ def test_other_relevant_chunks_are_not_what_stands_in_the_way():
     table = result.tables["labelled_retrieval"]
     assert column(table, "best_other_id", "query_id") == {"q1": "c00"}
     assert column(table, "recall_10", "query_id") == {"q1": pytest.approx(9 / 13)}
+
+
+def test_a_word_search_finds_the_answer_where_it_finds_any_of_them():
+    """c11 is the closest answer by its vector; c13, another answer, is the text that the query quotes."""
+
+    def evidence(*relevant: str) -> dict[str, Any]:
+        made = labels({"q1": TEXTS[13]}, [("q1", chunk_id, 1) for chunk_id in relevant])
+        table = run(made, on_circle(0)).tables["labelled_retrieval"]
+        assert table["answer_id"].to_pylist() == ["c11"]
+        return json.loads(table["evidence"][0].as_py())
+
+    assert evidence("c11")["lexical_rank"] > 1
+    assert evidence("c11", "c13").items() >= {"lexical_rank": 1, "lexical_finds_it": True}.items()
 
 
 def test_queries_that_stand_word_for_word_in_the_answer_are_shown_apart():

@@ -48,3 +48,19 @@ def test_letters_of_any_script_make_words():
 
 def test_a_query_without_words_finds_nothing():
     assert LexicalSearch(pa.array(["fox"]), ["?!"]).rank(0, 0) is None
+
+
+def test_rows_stand_there_with_another_text_in_whatever_block_they_lie(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(lexical, "_ROWS_PER_BLOCK", 2)
+    asked = LexicalSearch(pa.chunked_array([TEXTS[:3], TEXTS[3:]]), ["fox sea"], {0: "", 3: "a fox of the sea"})
+    edited = LexicalSearch(pa.array(["", *TEXTS[1:3], "a fox of the sea", TEXTS[4]]), ["fox sea"])
+    ranks = [asked.rank(0, row) for row in range(5)]
+    assert ranks == [edited.rank(0, row) for row in range(5)]
+    assert (ranks[0], ranks[3]) == (None, 1)
+
+
+def test_of_several_answers_the_best_counts_and_only_the_named_others_stand_before_it():
+    search = LexicalSearch(pa.array(TEXTS), ["fox hen"])
+    assert [search.rank(0, row) for row in range(5)] == [2, 1, None, None, None]
+    assert search.rank(0, np.array([0, 2])) == 2
+    assert search.rank(0, np.array([0, 2]), np.array([False, False, False, True, True])) == 1

@@ -113,6 +113,22 @@ def test_a_word_search_finds_the_answer_where_it_finds_any_of_them():
     assert evidence("c11", "c13").items() >= {"lexical_rank": 1, "lexical_finds_it": True}.items()
 
 
+def test_a_word_search_leaves_out_the_rows_that_the_filter_hides():
+    ids = [*IDS, "c14"]
+    rows = chunk_table(ids, [*TEXTS[:13], "the south is warm and wide", "south south"])
+    made = labels({"q1": "south"}, [("q1", "c13", 1)])
+
+    def rank(passes: np.ndarray | None) -> int:
+        table = snapshot(rows, on_circle(*range(0, 45, 3)), passes_filter=passes)
+        result = run_labelled(table, made, on_circle(0), settings()).tables["labelled_retrieval"]
+        return json.loads(result["evidence"][0].as_py())["lexical_rank"]
+
+    every = rank(None)
+    hiding = np.ones(15, bool)
+    hiding[14] = False
+    assert (every, rank(hiding)) == (2, 1)
+
+
 def test_queries_that_stand_word_for_word_in_the_answer_are_shown_apart():
     made = labels(
         {"easy": TEXTS[0].upper() + "!", "hard": "something else", "part": "mber birch"},

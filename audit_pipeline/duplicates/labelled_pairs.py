@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from audit_pipeline.corpus.text import sha256_hex
+from audit_pipeline.duplicates.agreement import agreement, is_adjudicated
+from audit_pipeline.duplicates.answers import answer_of
 from audit_pipeline.duplicates.rows import Nodes
 from audit_pipeline.errors import AuditInputError, reason_of
 
 REQUIRED = ("chunk_id_a", "chunk_id_b", "duplicate", "origin")
 OPTIONAL = ("text_sha256_a", "text_sha256_b", "labeller", "band")
 CORPUS, CONSTRUCTED = "corpus", "constructed"
-_TRUE, _FALSE = {"true", "1", "1.0", "yes"}, {"false", "0", "0.0", "no"}
 
 INVALID = {
     "bad_value": "'duplicate' is neither true nor false, or 'origin' neither corpus nor constructed",
@@ -32,7 +34,11 @@ INVALID = {
 
 @dataclass(frozen=True)
 class LabelledPairs:
-    """Usable labelled pairs as nodes a < b, each pair once, sorted; ``invalid`` counts the others by reason."""
+    """Usable labelled pairs as nodes a < b, each pair once, sorted; ``invalid`` counts the others by reason.
+
+    ``conflicts`` are pairs labelled both ways that nobody has settled (left out), ``adjudicated`` pairs that somebody
+    has; ``agreement`` is that of double labels (duplicates.agreement), None where there are none.
+    """
 
     a: np.ndarray
     b: np.ndarray
@@ -40,14 +46,19 @@ class LabelledPairs:
     corpus: np.ndarray  # (n,) bool: the origin is the corpus, not a construction
     band: list[str | None]
     invalid: dict[str, int]
+    conflicts: int = 0
+    adjudicated: int = 0
+    agreement: dict[str, Any] | None = None
 
     def __len__(self) -> int:
         return len(self.a)
 
     def where(self, kept: np.ndarray) -> LabelledPairs:
-        """The pairs for which ``kept`` (n,) bool holds; the counts of invalid ones stay."""
+        """The pairs for which ``kept`` (n,) bool holds; what is counted of the whole file stays."""
         band = [band for band, keep in zip(self.band, kept.tolist(), strict=True) if keep]
-        return LabelledPairs(self.a[kept], self.b[kept], self.duplicate[kept], self.corpus[kept], band, self.invalid)
+        return replace(
+            self, a=self.a[kept], b=self.b[kept], duplicate=self.duplicate[kept], corpus=self.corpus[kept], band=band
+        )
 
 
 def no_labels() -> LabelledPairs:
@@ -81,8 +92,8 @@ def validate_labelled_pairs(labels: pa.Table, nodes: Nodes) -> LabelledPairs:
     """Usable pairs of a labels table (read_labelled_pairs).
 
     The others are left out and counted by the first reason of ``INVALID`` that holds: text_changed where a recorded
-    hash is no longer that of the text, contradictory for all rows of one pair in both classes. Windows are found by
-    the sweep. The same judgement twice counts once.
+    hash is no longer that of the text, contradictory for all rows of one pair in both classes that no row of the
+    labeller "adjudicated" settles. Windows are found by the sweep. The same judgement twice counts once.
     """
     duplicate = _booleans(labels["duplicate"])
     origin = np.array([(value or "").strip().lower() for value in labels["origin"].to_pylist()], dtype=object)
@@ -108,20 +119,52 @@ def validate_labelled_pairs(labels: pa.Table, nodes: Nodes) -> LabelledPairs:
     open_rows = np.flatnonzero(reason == "")
     code = a[open_rows] * max(len(nodes), 1) + b[open_rows]
     _, first, place = np.unique(code, return_index=True, return_inverse=True)
-    positive = np.bincount(place, weights=duplicate[open_rows], minlength=len(first))
-    contradictory = (positive > 0) & (positive < np.bincount(place, minlength=len(first)))
+    answered, labellers = duplicate[open_rows], _column(labels, "labeller")
+    deciding = is_adjudicated([labellers[row] or "" for row in open_rows.tolist()])
+    given = np.bincount(place, minlength=len(first))
+    settles = np.bincount(place, weights=deciding, minlength=len(first)) > 0
+    positive = np.bincount(place, weights=answered, minlength=len(first))
+    disputed = (positive > 0) & (positive < given)
+    counted = np.where(settles, np.bincount(place, weights=deciding, minlength=len(first)), given)
+    positive = np.where(settles, np.bincount(place, weights=answered * deciding, minlength=len(first)), positive)
+    contradictory = (positive > 0) & (positive < counted)
     reason[open_rows[contradictory[place]]] = "contradictory"
+    band = _band_of_pairs(_column(labels, "band"), open_rows, place, len(first))
     kept = open_rows[first[~contradictory]]
-    band = labels["band"].to_pylist() if "band" in labels.column_names else [None] * len(labels)
     names, counts = np.unique([name for name in reason if name], return_counts=True)
     return LabelledPairs(
         a=a[kept],
         b=b[kept],
-        duplicate=duplicate[kept] > 0,
-        corpus=origin[kept] == CORPUS,
-        band=[band[row] for row in kept.tolist()],
+        duplicate=positive[~contradictory] > 0,
+        corpus=_all_of_corpus(origin[open_rows] == CORPUS, place, len(first))[~contradictory],
+        band=[one for one, out in zip(band, contradictory.tolist(), strict=True) if not out],
         invalid={str(name): int(count) for name, count in zip(names, counts, strict=True)},
+        conflicts=int(contradictory.sum()),
+        adjudicated=int((settles & disputed & ~contradictory).sum()),
+        agreement=agreement(place, [labellers[row] or "" for row in open_rows.tolist()], answered > 0),
     )
+
+
+def in_table_ids(labels: pa.Table, store_ids: pa.Table) -> pa.Table:
+    """The labels with ids of the source store written as those of the table's rows; ids of the table stay.
+
+    ``store_ids`` has chunk_id, store_id and text_sha256 (of the store's text) of chunks that were paired by text, whose
+    two sides share no id. A recorded hash that is the store's is left out: the row's text is that one but for white
+    space and Unicode form.
+    """
+    own = store_ids["chunk_id"].combine_chunks()
+    theirs, hashes = (store_ids[name].combine_chunks() for name in ("store_id", "text_sha256"))
+    for side in "ab":
+        name, hashed = f"chunk_id_{side}", f"text_sha256_{side}"
+        ids = labels[name].combine_chunks()
+        found = pc.if_else(pc.is_in(ids, value_set=own), None, pc.index_in(ids, value_set=theirs))
+        labels = labels.set_column(labels.schema.get_field_index(name), name, pc.coalesce(own.take(found), ids))
+        if hashed in labels.column_names:
+            recorded = labels[hashed].combine_chunks()
+            same = pc.fill_null(pc.equal(recorded, hashes.take(found)), False)
+            kept = pc.if_else(same, pa.scalar(None, pa.string()), recorded)
+            labels = labels.set_column(labels.schema.get_field_index(hashed), hashed, kept)
+    return labels
 
 
 def _strings(column: pa.ChunkedArray, name: str, path: Path) -> pa.ChunkedArray:
@@ -135,8 +178,27 @@ def _strings(column: pa.ChunkedArray, name: str, path: Path) -> pa.ChunkedArray:
 
 def _booleans(column: pa.ChunkedArray) -> np.ndarray:
     """1 true, 0 false, -1 neither."""
-    values = [(value or "").strip().lower() for value in column.to_pylist()]
-    return np.array([1 if value in _TRUE else 0 if value in _FALSE else -1 for value in values], dtype=np.int64)
+    answers = [answer_of(value) for value in column.to_pylist()]
+    return np.array([-1 if answer is None else int(answer) for answer in answers], dtype=np.int64)
+
+
+def _column(labels: pa.Table, name: str) -> list[str | None]:
+    return labels[name].to_pylist() if name in labels.column_names else [None] * len(labels)
+
+
+def _band_of_pairs(band: list[str | None], rows: np.ndarray, place: np.ndarray, pairs: int) -> list[str | None]:
+    """The band of each pair: the least that any of its judgements carries, so that their order does not matter."""
+    found: list[str | None] = [None] * pairs
+    for row, pair in zip(rows.tolist(), place.tolist(), strict=True):
+        one, other = band[row], found[pair]
+        if one and (other is None or one < other):
+            found[pair] = one
+    return found
+
+
+def _all_of_corpus(corpus: np.ndarray, place: np.ndarray, pairs: int) -> np.ndarray:
+    """(pairs,) bool: no judgement of the pair says that it was constructed."""
+    return np.bincount(place, weights=~corpus, minlength=pairs) == 0
 
 
 def _changed(labels: pa.Table, column: str, node: np.ndarray, nodes: Nodes) -> np.ndarray:
@@ -162,7 +224,11 @@ def _read_csv(path: Path) -> pa.Table:
     with path.open(encoding="utf-8") as file:
         names = file.readline().strip().lstrip("\ufeff").split(",")
     kinds = {name.strip('"'): pa.string() for name in names}
-    return pacsv.read_csv(path, convert_options=pacsv.ConvertOptions(column_types=kinds, strings_can_be_null=True))
+    return pacsv.read_csv(
+        path,
+        parse_options=pacsv.ParseOptions(newlines_in_values=True),
+        convert_options=pacsv.ConvertOptions(column_types=kinds, strings_can_be_null=True),
+    )
 
 
 def _read_jsonl(path: Path) -> pa.Table:

@@ -16,6 +16,7 @@ from audit_pipeline.duplicates.exact_groups import group_exact
 from audit_pipeline.duplicates.floor import ACROSS, ALL, QUANTILES, TOLERANCE, measure_floor, statistic
 from audit_pipeline.duplicates.labelled_pairs import (
     LabelledPairs,
+    in_table_ids,
     no_labels,
     read_labelled_pairs,
     validate_labelled_pairs,
@@ -50,17 +51,22 @@ def threshold_sweep(
     settings: DuplicateSettings,
     labels: Path | None = None,
     roles: Mapping[str, str] | None = None,
+    store_ids: pa.Table | None = None,
 ) -> StageResult:
     """The sweep over the candidate pairs and the recommended threshold.
 
-    ``labels`` is the file of labels.pairs. Only pairs of origin corpus count; constructed ones sit elsewhere in the
-    score distribution. Tables: ``threshold_sweep``. Summary: ``sweep``, ``recommended``, ``labels``. Findings:
+    ``labels`` is the file of labels.pairs, whose ids may be those of ``store_ids`` (in_table_ids). Only pairs of origin
+    corpus count; constructed ones sit elsewhere in the score distribution.
+    Tables: ``threshold_sweep``. Summary: ``sweep``, ``recommended``, ``labels``.
+    Findings:
     labels_invalid, labels_few, no_usable_threshold, candidates_missed. Raises AuditInputError for a labels file that
     cannot be used.
     """
     nodes = nodes_of(snapshot, roles)
     pairs = from_table(nodes, candidate_pairs)
     given = read_labelled_pairs(labels) if labels is not None else None
+    if given is not None and store_ids is not None:
+        given = in_table_ids(given, store_ids)
     known = validate_labelled_pairs(given, nodes) if given is not None else no_labels()
     known, windows = _without_windows(known, pairs, len(nodes))
     exact, kept = pairs.in_lane(EXACT), ~pairs.window
@@ -95,6 +101,9 @@ def threshold_sweep(
             "constructed_duplicates": int(constructed.duplicate.sum()),
             "constructed_others": int((~constructed.duplicate).sum()),
             "invalid": invalid,
+            "conflicts": known.conflicts,
+            "adjudicated": known.adjudicated,
+            "agreement": known.agreement,
         },
     }
     return StageResult({"threshold_sweep": table}, summary, found)

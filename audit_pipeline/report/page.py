@@ -28,6 +28,7 @@ def render_page(audit: Mapping[str, Any], texts: Mapping[str, str], clusters: Se
     environment.filters |= {
         "percent": lambda share: wording.unbroken(wording.percent(share)),
         "number": wording.number,
+        "agreement": wording.agreement_words,
         "scope": wording.scope_words,
         "share": lambda finding: wording.unbroken(wording.share_words(finding)),
         "interval": lambda figure: wording.unbroken(wording.interval(figure)),

@@ -10,6 +10,7 @@ from typing import Any
 from audit_pipeline.report.finding_groups import FindingGroup, group_findings
 from audit_pipeline.report.wording import (
     REDUNDANCY,
+    agreement_words,
     interval,
     is_measured,
     number,
@@ -42,7 +43,7 @@ def terminal_summary(audit: Mapping[str, Any], report: Path) -> str:
     head = [_clip(f"{audit['name']}: {verdict_words(audit)[1]} ({audit['verdict']['reading']})")]
     head += _wrapped(without_figures(audit["verdict"]["text"]), _VERDICT_LINES)
     figures = _figure_lines(audit)
-    tail = [_duplicates_line(audit), f"{_threshold(audit)}; {_encoded(audit)}"]
+    tail = [_duplicates_line(audit), *_agreement_line(audit), f"{_threshold(audit)}; {_encoded(audit)}"]
     tail += [f"report  {page}", _EXIT_WORDS[exit_code(audit)]]
     room = LINES - len(head) - len(figures) - len(tail)
     return "\n".join([*head, *figures, *_finding_lines(audit["findings"], room), *map(_clip_unless_path, tail)]) + "\n"
@@ -108,6 +109,11 @@ def _duplicates_line(audit: Mapping[str, Any]) -> str:
     found = audit["duplicates"]["redundancy"]
     kinds = [f"{percent(found[kind])} {words}" for kind, words in REDUNDANCY.items() if found[kind] is not None]
     return f"redundant: {', '.join(kinds) or 'not measured'}"
+
+
+def _agreement_line(audit: Mapping[str, Any]) -> list[str]:
+    words = agreement_words(audit["duplicates"].get("labels"))
+    return [f"labels: {words}"] if words else []
 
 
 def _threshold(audit: Mapping[str, Any]) -> str:

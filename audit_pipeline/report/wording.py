@@ -233,6 +233,26 @@ def interval(figure: Mapping[str, Any]) -> str:
     return f"{100 * figure['low']:.1f} to {100 * figure['high']:.1f} %"
 
 
+def agreement_words(labels: Mapping[str, Any] | None) -> str:
+    """How far people agree on the pairs judged more than once, and what is in dispute; empty where there are none."""
+    if not labels:
+        return ""
+    parts = []
+    found = labels.get("agreement")
+    if found:
+        agreed, kappa = found["agreed"], found["kappa"]
+        parts.append(
+            f"{found['labellers']} people agree on {percent(agreed['value'])} ({interval(agreed)}) "
+            f"of {number(agreed['n'])}"
+        )
+        parts += [f"kappa {kappa:.2f}"] if kappa is not None else []
+    if labels.get("conflicts"):
+        parts.append(f"{number(labels['conflicts'])} in conflict, not used")
+    if labels.get("adjudicated"):
+        parts.append(f"{number(labels['adjudicated'])} settled")
+    return ", ".join(parts)
+
+
 def is_measured(figure: Any) -> bool:
     """Whether a figure of audit.json holds a value."""
     return isinstance(figure, Mapping) and figure.get("value") is not None

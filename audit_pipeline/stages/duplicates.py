@@ -9,6 +9,7 @@ import pyarrow as pa
 from audit_pipeline.duplicates import lanes, stages
 from audit_pipeline.duplicates.self_checks import check_lanes
 from audit_pipeline.duplicates.signatures import compute_signatures, join_signatures
+from audit_pipeline.index.pairing import STORE_ID
 from audit_pipeline.results import StageResult
 from audit_pipeline.stages.index import pinned_snapshot
 from audit_pipeline.stages.vectors import roles_of_batches
@@ -76,7 +77,16 @@ def threshold_sweep(workspace: Workspace) -> StageResult:
         workspace.settings.duplicates,
         Path(labels) if labels else None,
         roles_of_batches(workspace),
+        _store_ids(workspace),
     )
+
+
+def _store_ids(workspace: Workspace) -> pa.Table | None:
+    """The store's id and text hash of the table's rows that were paired by text; None where ids are the same kind."""
+    population = workspace.population()
+    if STORE_ID not in population.column_names:
+        return None
+    return population.select(["chunk_id", STORE_ID, "text_sha256"])
 
 
 @corpus_stage

@@ -297,8 +297,18 @@ def sample_duplicates(labels: bool = True) -> dict[str, Any]:
             "constructed_duplicates": 0,
             "constructed_others": 0,
             "invalid": {},
+            "conflicts": 2 if labels else 0,
+            "adjudicated": 1 if labels else 0,
+            "agreement": sample_agreement() if labels else None,
         },
     }
+
+
+def sample_agreement() -> dict[str, Any]:
+    """100 pairs judged by two people: 47 yes and 50 no by both, and 3 by one alone."""
+    agreed = wilson(97, 100).as_dict()
+    both = {"labellers": ["ann", "ben"], "agreed": agreed, "kappa": 0.94}
+    return {"labellers": 2, "agreed": agreed, "kappa": 0.94, "by_labellers": [both]}
 
 
 def sample_tables(p: dict[str, Any]) -> dict[str, pa.Table]:

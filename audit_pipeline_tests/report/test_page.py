@@ -170,3 +170,10 @@ def test_text_none_leaves_no_corpus_text_anywhere(
     assert "more words " * 40 not in shown.page.read_text()
     for name, content in written(shown.folder).items():
         assert name == "audit.html" or SECRET_TEXT.encode() not in content
+
+
+def test_the_page_tells_how_far_labellers_agree_and_what_is_in_dispute() -> None:
+    told = "agree on 97.0 % (91.5 to 99.0 %) of 100, kappa 0.94, 2 in conflict, not used, 1 settled."
+    text = "".join(parsed(render_page(sample_audit(), {})).text).replace("\u00a0", " ")
+    assert told in text
+    assert "people agree" not in "".join(parsed(render_page(sample_audit(labels=False), {})).text)

@@ -38,6 +38,18 @@ def test_a_page_that_shrinks_from_five_chunks_to_three_leaves_three_rows_in_one_
     assert version(uri) == before + 1
 
 
+def test_a_page_that_shrinks_and_is_edited_at_once_is_one_commit_as_well(tmp_path: Path) -> None:
+    uri = tmp_path / "t.lance"
+    put(uri, ["p1", "p2", "p3", "p4", "it's"])
+    put(uri, ["p5"], SECOND, NEXT)
+    before = version(uri)
+    edited = chunks(["p1", "p2", "p3"], texts=["edited", "text of p2", "text of p3"])
+    report = replace_batch(str(uri), "chunks", edited, unit_vectors(5)[:3], FIRST)
+    assert (report.inserted, report.updated, report.deleted) == (0, 1, 2)
+    assert stored(uri) == {"p1": FIRST, "p2": FIRST, "p3": FIRST, "p5": SECOND}
+    assert version(uri) == before + 1
+
+
 def test_the_same_rows_in_another_order_make_no_new_version(tmp_path: Path) -> None:
     uri = tmp_path / "t.lance"
     vectors = unit_vectors(3)

@@ -302,6 +302,13 @@ def test_rows_ahead_in_another_role_are_to_blame_where_they_would_only_tie():
     assert vector_findings(result.tables["self_retrieval"], []) == []  # b's own row is right
 
 
+def test_a_row_whose_own_vector_has_drifted_is_not_the_fault_of_the_rows_ahead():
+    made, queries, table = copied_bare()
+    states = {"b": ("vector_drift", None), "d": ("role_mismatch", "none")}
+    fidelity = Fidelity(states, fresh={"b": on_circle(50)[0], "d": made.vectors[1]})
+    assert one(causes_of(made, queries, store=table, fidelity=fidelity))[1] == "vector_drift"
+
+
 def test_rows_ahead_that_would_be_closer_in_the_right_role_as_well_are_twins():
     made, queries, table = copied_bare()
     fidelity = Fidelity(states={"d": ("role_mismatch", "none")}, fresh={"d": on_circle(50)[0]})

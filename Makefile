@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STATE := $(CURDIR)/.audit
 INSTALLED := $(VENV)/.installed
+PROCESSES ?= 2
 
 export HF_HUB_OFFLINE ?= 1
 export TOKENIZERS_PARALLELISM ?= true
@@ -18,7 +19,7 @@ ui: $(INSTALLED)
 	VIRTUAL_ENV=$(CURDIR)/$(VENV) DAGSTER_HOME=$(STATE) $(BIN)/dg dev -w workspace.yaml --host 127.0.0.1 --port 3000
 
 test: $(INSTALLED)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(PROCESSES) --no-loadscope-reorder
 
 lint: $(INSTALLED)
 	$(BIN)/ruff format --check .

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,18 @@ from audit_pipeline.encoder.models import Encoder, load_encoder
 from audit_pipeline.orchestration import workspaces
 from audit_pipeline_tests.command import Command, runner
 from audit_pipeline_tests.encoder.planted import static_model
+from audit_pipeline_tests.processes import Scheduling, made_once, one_thread_each
 from audit_pipeline_tests.small_audit import SmallAudit, audited_once
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("numprocesses", None):
+        one_thread_each()
+
+
+@pytest.hookimpl(optionalhook=True, tryfirst=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling:
+    return Scheduling(config, log)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -34,8 +46,8 @@ def encoder() -> Encoder:
 @pytest.fixture(scope="session")
 def fast_encoder(encoder: Encoder, tmp_path_factory: pytest.TempPathFactory) -> Encoder:
     """A static model of 384 dimensions with unit vectors, for audits of hundreds of rows; reads texts of any length."""
-    folder = static_model(encoder, tmp_path_factory.mktemp("static") / "model", normalised=True)
-    loaded = load_encoder(EncoderSettings(model=folder))
+    folder = made_once(tmp_path_factory, "static/model", lambda part: static_model(encoder, part, normalised=True))
+    loaded = load_encoder(EncoderSettings(model=str(folder)))
     assert loaded is not None
     return loaded
 

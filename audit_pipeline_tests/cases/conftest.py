@@ -19,6 +19,7 @@ from audit_pipeline.report.loading import load
 from audit_pipeline.settings_file import parse_settings
 from audit_pipeline.stages.workspace import Workspace
 from audit_pipeline_tests.encoder.planted import docstrings, static_model
+from audit_pipeline_tests.processes import common_folder, made_once
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ AuditTable = Callable[..., Audit]
 
 @pytest.fixture(scope="session")
 def corpus(encoder: Encoder, tmp_path_factory: pytest.TempPathFactory) -> Corpus:
-    model = static_model(encoder, tmp_path_factory.mktemp("case models") / "word-means")
+    model = str(made_once(tmp_path_factory, "cases/word-means", lambda part: static_model(encoder, part)))
     loaded = load_encoder(EncoderSettings(model=model))
     assert loaded is not None
     # Of one length band: a sentence of a short text leads back to it less often, which is no fault of an index.
@@ -89,7 +90,9 @@ def corpus(encoder: Encoder, tmp_path_factory: pytest.TempPathFactory) -> Corpus
 @pytest.fixture(scope="session")
 def encoded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A vector store that all audits share: each text is encoded once."""
-    return tmp_path_factory.mktemp("vectors of cases")
+    folder = common_folder(tmp_path_factory) / "cases" / "vectors"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 @pytest.fixture

@@ -264,6 +264,14 @@ NEIGHBOUR_REACH = pa.schema(  # working table: a row per representative that was
     ]
 )
 
+LABEL_POOL = pa.schema(  # working table: pairs that no lane proposed, for the labelling queue
+    [
+        pa.field("chunk_id_a", pa.string(), nullable=False),  # a < b
+        pa.field("chunk_id_b", pa.string(), nullable=False),
+        pa.field("cosine", pa.float64(), nullable=False),
+    ]
+)
+
 SIMILARITY_FLOOR = pa.schema(
     [
         pa.field("scope", pa.string(), nullable=False),  # all | across_sources | "<source> x <source>"

@@ -14,9 +14,10 @@ from audit_pipeline.config import DuplicateSettings
 from audit_pipeline.duplicates import findings
 from audit_pipeline.duplicates.exact_groups import ExactGroups, group_exact
 from audit_pipeline.duplicates.floor import TOLERANCE
+from audit_pipeline.duplicates.label_pool import BEYOND, pool_table
 from audit_pipeline.duplicates.minhash_pairs import BandJoin, join_bands
 from audit_pipeline.duplicates.minhash_recall import measure_recall, shingle_pool, shingles_needed
-from audit_pipeline.duplicates.neighbour_pairs import EXACT_SCAN, find_neighbours, sample_recall
+from audit_pipeline.duplicates.neighbour_pairs import EXACT_SCAN, Neighbours, find_neighbours, sample_recall
 from audit_pipeline.duplicates.pair_table import EXACT, LANES, MINHASH, NEIGHBOUR, Pairs, from_table, to_table, union
 from audit_pipeline.duplicates.rows import Nodes, nodes_of
 from audit_pipeline.duplicates.shingles import jaccard_and_containment, shingle_sets
@@ -81,13 +82,15 @@ def neighbour_lane(
 
     ``work_dir`` takes the private index that more than 100,000 distinct texts need; ``roles`` maps batch keys to the
     role found for them, and pairs of two different ones are left out. Tables: ``neighbour_pairs``, ``neighbour_reach``.
+    ``near_misses``: the next neighbours after those, which no neighbour list holds (a sample, schemas.LABEL_POOL).
     Summary: ``neighbours``. Findings: candidates_missed, not_measured.
     """
     nodes = nodes_of(snapshot, roles)
     representatives = group_exact(nodes, signatures, settings).representatives
     searched = representatives[nodes.usable[representatives]]
     unit = nodes.unit_vectors(searched)
-    neighbours, method = find_neighbours(unit, settings.neighbours, work_dir, progress)
+    found, method = find_neighbours(unit, settings.neighbours + BEYOND, work_dir, progress)
+    neighbours = Neighbours(found.rows[:, : settings.neighbours], found.cosines[:, : settings.neighbours])
     query, place = np.nonzero(neighbours.rows >= 0)
     left, right = searched[query], searched[neighbours.rows[query, place]]
     comparable = nodes.comparable(left, right)
@@ -95,7 +98,9 @@ def neighbour_lane(
     a, b = _unordered(len(nodes), left[comparable], right[comparable])
     last = neighbours.cosines[:, -1]
     recall = bootstrap_mean(sample_recall(unit, neighbours, settings.neighbours, RECALL_SAMPLE))
+    near = _beyond(nodes, searched, found, settings.neighbours, a * len(nodes) + b)
     tables = {
+        "near_misses": pool_table(nodes, *near),
         "neighbour_pairs": pa.Table.from_arrays([nodes.ids(a), nodes.ids(b)], schema=schemas.NEIGHBOUR_PAIRS),
         "neighbour_reach": pa.Table.from_arrays(
             [nodes.ids(searched), pa.array(last, from_pandas=True)], schema=schemas.NEIGHBOUR_REACH
@@ -109,12 +114,13 @@ def neighbour_lane(
             "searched": len(searched),
             "without_vector": len(representatives) - len(searched),
             "incomparable": len(incomparable),
+            "near_misses": len(near[0]),
             "method": method,
         }
     }
-    found = findings.neighbours_missed(recall) if method != EXACT_SCAN else []
-    found += findings.neighbours_not_measured(len(searched), len(representatives))
-    return StageResult(tables, summary, found)
+    told = findings.neighbours_missed(recall) if method != EXACT_SCAN else []
+    told += findings.neighbours_not_measured(len(searched), len(representatives))
+    return StageResult(tables, summary, told)
 
 
 def merge_lanes(
@@ -215,6 +221,19 @@ def _overlap(nodes: Nodes, a: np.ndarray, b: np.ndarray, settings: DuplicateSett
 
 def _verified(jaccard: np.ndarray, containment: np.ndarray, settings: DuplicateSettings) -> np.ndarray:
     return (jaccard >= settings.jaccard) | (containment >= settings.containment)
+
+
+def _beyond(
+    nodes: Nodes, searched: np.ndarray, found: Neighbours, k: int, kept: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Pairs a < b of neighbours after the k-th that are none of ``kept`` (codes of pairs), and their cosines."""
+    query, place = np.nonzero(found.rows[:, k:] >= 0)
+    left, right = searched[query], searched[found.rows[query, k + place]]
+    code = np.minimum(left, right) * max(len(nodes), 1) + np.maximum(left, right)
+    code, first = np.unique(code, return_index=True)
+    new = ~np.isin(code, kept) & nodes.comparable(left[first], right[first])
+    a, b = code[new] // max(len(nodes), 1), code[new] % max(len(nodes), 1)
+    return a, b, found.cosines[query[first[new]], k + place[first[new]]]
 
 
 def _unordered(nodes: int, left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -66,12 +66,6 @@ def to_table(nodes: Nodes, pairs: Pairs) -> pa.Table:
 
 def from_table(nodes: Nodes, table: pa.Table) -> Pairs:
     """Pairs of a candidate table whose ids the nodes know, in the table's order."""
-    lanes = np.zeros((len(table), len(LANES)), dtype=bool)
-    if len(table):
-        column = table["lanes"].combine_chunks()
-        parents = pc.list_parent_indices(column).to_numpy()
-        values = pc.index_in(column.flatten(), value_set=pa.array(LANES)).to_numpy(zero_copy_only=False)
-        lanes[parents, values] = True
 
     def floats(name: str) -> np.ndarray:
         return table[name].to_numpy().astype(np.float64)
@@ -79,7 +73,7 @@ def from_table(nodes: Nodes, table: pa.Table) -> Pairs:
     return Pairs(
         a=nodes.node_of(table["chunk_id_a"]),
         b=nodes.node_of(table["chunk_id_b"]),
-        lanes=lanes,
+        lanes=lane_matrix(table),
         jaccard=floats("jaccard"),
         containment=floats("containment"),
         cosine=floats("cosine"),
@@ -87,6 +81,17 @@ def from_table(nodes: Nodes, table: pa.Table) -> Pairs:
         verified=table["verified"].to_numpy(),
         window=table["window"].to_numpy(),
     )
+
+
+def lane_matrix(table: pa.Table) -> np.ndarray:
+    """(n, 3) bool in the order of LANES: which lane each pair of a candidate table is of."""
+    lanes = np.zeros((len(table), len(LANES)), dtype=bool)
+    if len(table):
+        column = table["lanes"].combine_chunks()
+        parents = pc.list_parent_indices(column).to_numpy()
+        values = pc.index_in(column.flatten(), value_set=pa.array(LANES)).to_numpy(zero_copy_only=False)
+        lanes[parents, values] = True
+    return lanes
 
 
 def _lane_lists(lanes: np.ndarray) -> pa.Array:

@@ -14,6 +14,7 @@ from audit_pipeline.duplicates import findings
 from audit_pipeline.duplicates.clusters import DROP, REVIEW, cluster, cluster_table, components, redundancy
 from audit_pipeline.duplicates.exact_groups import group_exact
 from audit_pipeline.duplicates.floor import ACROSS, ALL, QUANTILES, TOLERANCE, measure_floor, statistic
+from audit_pipeline.duplicates.label_pool import pool_of_random_pairs
 from audit_pipeline.duplicates.labelled_pairs import (
     LabelledPairs,
     in_table_ids,
@@ -35,12 +36,16 @@ _NORM_TOLERANCE = 1e-3
 def similarity_floor(
     snapshot: TableSnapshot, settings: DuplicateSettings, roles: Mapping[str, str] | None = None
 ) -> StageResult:
-    """Cosine of random pairs. Tables: ``similarity_floor``. Summary: ``floor`` (of all sources; null with n 0)."""
-    table = measure_floor(nodes_of(snapshot, roles), settings.floor_pairs, settings.thresholds)
+    """Cosine of random pairs. Tables: ``similarity_floor``, ``random_pairs`` (a few of them, schemas.LABEL_POOL).
+
+    Summary: ``floor`` (of all sources; null with n 0).
+    """
+    nodes = nodes_of(snapshot, roles)
+    table = measure_floor(nodes, settings.floor_pairs, settings.thresholds)
     of_all = [row for row in table.to_pylist() if row["scope"] == ALL]
     floor: dict[str, Any] = {name: statistic(table, ALL, name) for name in ("mean", *QUANTILES, "max")}
     floor["n"] = of_all[0]["n"] if of_all else 0
-    return StageResult({"similarity_floor": table}, {"floor": floor})
+    return StageResult({"similarity_floor": table, "random_pairs": pool_of_random_pairs(nodes)}, {"floor": floor})
 
 
 def threshold_sweep(

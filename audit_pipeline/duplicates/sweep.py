@@ -125,7 +125,8 @@ def sweep_table(
 
 
 def queue_weights(bands: list[str | None], candidate_cosine: np.ndarray) -> np.ndarray | None:
-    """Candidates per labelled pair in each pair's score band, (n,); None where no pair has a band "low-high".
+    """Candidates per labelled pair in each pair's score band, (n,); None where no pair has a band "low-high", or where
+    bands overlap: candidates that lie in two of them would count twice.
 
     Labels are drawn band by band at different rates; the weight undoes the rate. A pair without a band was not drawn
     by band (it was sought out by name or at random) and says nothing about the share in the queue: its weight is 0. A
@@ -137,6 +138,8 @@ def queue_weights(bands: list[str | None], candidate_cosine: np.ndarray) -> np.n
     if not limits:
         return None
     distinct, place, labelled = np.unique(np.array(limits), axis=0, return_inverse=True, return_counts=True)
+    if np.any(distinct[1:, 0] < distinct[:-1, 1]):
+        return None
     known = np.sort(candidate_cosine[~np.isnan(candidate_cosine)])
     high = np.where(distinct[:, 1] >= 1.0, np.inf, distinct[:, 1])
     population = np.searchsorted(known, high) - np.searchsorted(known, distinct[:, 0])

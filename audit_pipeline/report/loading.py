@@ -61,7 +61,7 @@ class LoadedReport:
     @cached_property
     def texts(self) -> pd.Series:
         """Chunk text by chunk id, as the audit saw it; empty where the working files are gone."""
-        chunks = pa.concat_tables([_EMPTY, *(_chunk_texts(path) for path in _chunk_files(self.state))])
+        chunks = pa.concat_tables([_EMPTY, *(_chunk_texts(path) for path in chunk_files(self.state))])
         frame = chunks.to_pandas().drop_duplicates("chunk_id")
         return frame.set_index("chunk_id")["text"]
 
@@ -82,7 +82,7 @@ def load(state_dir: str | Path, name: str) -> LoadedReport:
 _EMPTY = pa.table({"chunk_id": pa.array([], pa.string()), "text": pa.array([], pa.string())})
 
 
-def _chunk_files(state: StateFolder) -> list[Path]:
+def chunk_files(state: StateFolder) -> list[Path]:
     """The chunks of every current batch; for an index as it stands the population that the audit read."""
     files = []
     for manifest in sorted(state.batches.glob("*/batch.json")):

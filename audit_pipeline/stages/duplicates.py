@@ -5,11 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from audit_pipeline.corpus.text import sha256_hex
 from audit_pipeline.duplicates import lanes, stages
+from audit_pipeline.duplicates.rows import nodes_of
 from audit_pipeline.duplicates.self_checks import check_lanes
 from audit_pipeline.duplicates.signatures import compute_signatures, join_signatures
 from audit_pipeline.index.pairing import STORE_ID
+from audit_pipeline.index.snapshot import TableSnapshot
 from audit_pipeline.results import StageResult
 from audit_pipeline.stages.index import pinned_snapshot
 from audit_pipeline.stages.vectors import roles_of_batches
@@ -54,7 +58,20 @@ def neighbour_pairs(workspace: Workspace) -> StageResult:
     near = lanes.neighbour_lane(snapshot, signatures(workspace), settings, folder, roles, workspace.progress)
     lexical = workspace.table("minhash_pairs", "lexical_pairs")
     merged = lanes.merge_lanes(snapshot, lexical, near.tables["neighbour_pairs"], settings, roles, workspace.progress)
+    near.tables["other_texts"] = _other_texts(workspace, snapshot)
     return StageResult(near.tables | merged.tables, near.summary | merged.summary, [*near.findings, *merged.findings])
+
+
+def _other_texts(workspace: Workspace, snapshot: TableSnapshot) -> pa.Table:
+    """chunk_id and text of rows whose text the source store does not have so: the labelling queue shows the table's."""
+    nodes = nodes_of(snapshot)
+    texts = pa.table({"chunk_id": nodes.chunk_ids, "text": snapshot.rows["text"].take(pa.array(nodes.row))})
+    if not workspace.settings.index.managed and not workspace.has_store:
+        return texts.slice(0, 0)
+    chunks = workspace.population()
+    place = pc.index_in(nodes.chunk_ids, value_set=chunks["chunk_id"].combine_chunks())
+    same = pc.equal(sha256_hex(texts["text"]), chunks["text_sha256"].combine_chunks().take(place))
+    return texts.filter(pc.invert(pc.fill_null(same, False)))
 
 
 @corpus_stage

@@ -10,7 +10,9 @@ import yaml
 from typer.testing import CliRunner
 
 from audit_pipeline.cli import app
+from audit_pipeline.duplicates.labelled_pairs import read_labelled_pairs
 from audit_pipeline.settings_file import parse_settings
+from audit_pipeline_tests.command import Command
 from audit_pipeline_tests.small_audit import NAME, SmallAudit
 
 ROOT = Path(__file__).parents[1]
@@ -60,6 +62,23 @@ def test_every_make_target_the_readme_names_exists() -> None:
 def test_every_command_the_readme_names_has_help() -> None:
     for command in set(re.findall(r"audit-pipeline (\w+)", README)):
         assert CliRunner().invoke(app, [command, "--help"]).exit_code == 0
+
+
+def test_the_commands_that_label_pairs_work_as_shown(
+    audited: SmallAudit, command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    section = README.split("### Label pairs")[1].split("\n### ")[0]
+    lines = re.findall(r"^\.venv/bin/audit-pipeline (label .*?)(?:    #.*)?$", section, flags=re.MULTILINE)
+    assert [line.split()[1] for line in lines] == ["queue", "import", "export"]
+    monkeypatch.chdir(tmp_path)
+    for line in lines:
+        arguments = [NAME if word == "handbook" else word for word in line.split()]
+        assert command(*arguments, "--state", str(audited.state)).code == 0
+        if "queue" in arguments:
+            filled = Path("queue.csv").read_text(encoding="utf-8-sig").splitlines(keepends=True)
+            assert filled[0].startswith("nr,text_a,text_b,duplicate,reason,labeller,")
+    assert read_labelled_pairs(Path("pairs.csv")).num_rows == 0
+    assert Path("conflicts.csv").exists()
 
 
 def test_the_python_example_reads_an_audit(audited: SmallAudit) -> None:

@@ -29,11 +29,9 @@ def read_rows(path: Path) -> list[Row]:
     Studio's JSON export. Values are stripped; empty ones are "". Raises AuditInputError.
     """
     readers = {".csv": _csv, ".tsv": _csv, ".txt": _csv, ".jsonl": _jsonl, ".json": label_studio.rows_of}
-    if path.suffix == ".parquet":
-        return _parquet(path)
-    if path.suffix not in readers:
+    if path.suffix not in (*readers, ".parquet"):
         raise AuditInputError(f"{path}: labels are read from .csv, .jsonl, .json (Label Studio) or .parquet: rename it")
-    rows = readers[path.suffix](_text(path), path)
+    rows = _parquet(path) if path.suffix == ".parquet" else readers[path.suffix](_text(path), path)
     lacking = [name for name in _NEEDED if rows and not any(name in row for row in rows)]
     if lacking:
         raise AuditInputError(

@@ -19,8 +19,10 @@ from audit_pipeline.encoder.sampling import fields_of
 from audit_pipeline.errors import AuditInputError
 from audit_pipeline.index.pairing import Paired, pair_with_store
 from audit_pipeline.index.placeholders import placeholder_rows
+from audit_pipeline.index.provenance import provenance_findings
 from audit_pipeline.results import StageResult
 from audit_pipeline.retrieval.row_anomalies import TABLE_ROW
+from audit_pipeline.stages.ingest import provenance_as_configured, written_batches
 from audit_pipeline.stages.texts import with_tokens
 from audit_pipeline.stages.workspace import Workspace, corpus_stage
 
@@ -194,6 +196,9 @@ def corpus_integrity(workspace: Workspace) -> StageResult:
         paired=Paired(**workspace.paired),
     )
     result.summary["self_checks"] = self_checks
+    if settings.index.managed:
+        configured = provenance_as_configured(workspace)
+        result.findings += provenance_findings(written_batches(workspace), configured, settings.ingest_job)
     if not workspace.has_store:
         result.findings += findings_without_store(snapshot, settings.index, workspace.index_uri)
     if rejected is not None:

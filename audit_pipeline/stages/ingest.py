@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,11 +15,13 @@ from audit_pipeline.corpus.batches import parse_batch_key
 from audit_pipeline.corpus.sampling import stratify
 from audit_pipeline.corpus.store import BatchInfo
 from audit_pipeline.errors import AuditInputError
+from audit_pipeline.index.provenance import Written
 from audit_pipeline.stages.texts import embedded, with_tokens
 from audit_pipeline.stages.workspace import BatchManifest, Workspace
 from audit_pipeline.state import read_json, read_table, remove_folder, write_json, write_table
 
 EMPTY = "empty"
+PROVENANCE = "provenance.json"
 FAULTS = ("missing_rows", "orphan_rows", "duplicate_ids", "invalid_vectors", "text_drift")
 
 
@@ -87,17 +91,31 @@ def ingest_passage_vectors(workspace: Workspace, key: str) -> dict[str, int]:
     texts = embedded(workspace, pending_chunks(workspace, key))
     encoded = workspace.encode(settings.passage_arm, texts)
     workspace.count_cached(encoded)
-    assert workspace.encoder is not None  # the settings refuse kind none for a managed index
-    write_json(
-        pending_folder(workspace, key) / "provenance.json",
-        {
-            **asdict(workspace.encoder.identity),
-            "passage_prompt": settings.passage_prompt,
-            "passage_extra": settings.passage_extra,
-            "embed_text": workspace.settings.index.embed_text,
-        },
-    )
+    write_json(pending_folder(workspace, key) / PROVENANCE, provenance_as_configured(workspace))
     return {"texts": len(texts), "encoded": encoded.encoded, "from_cache": encoded.from_cache, "tokens": encoded.tokens}
+
+
+def provenance_as_configured(workspace: Workspace) -> dict[str, Any]:
+    """What an ingest records of the encoder, JSON-ready."""
+    settings = workspace.settings.encoder
+    assert workspace.encoder is not None  # the settings refuse kind none for a managed index
+    return {
+        **asdict(workspace.encoder.identity),
+        "passage_prompt": settings.passage_prompt,
+        "passage_extra": settings.passage_extra,
+        "embed_text": workspace.settings.index.embed_text,
+    }
+
+
+def written_batches(workspace: Workspace) -> list[Written]:
+    """The batches that were ingested with what each recorded; one whose record is gone is left out."""
+    found = []
+    for manifest in workspace.manifests():
+        path = workspace.generation(manifest) / PROVENANCE
+        if path.exists():
+            cell = (manifest.source, dt.date.fromisoformat(manifest.ingestion_date))
+            found.append(Written(manifest.key, cell, manifest.rows, read_json(path)))
+    return found
 
 
 def ingest_signatures(workspace: Workspace, key: str) -> int:

@@ -7,6 +7,4 @@ from audit_pipeline_tests.faults.of_search import CORPUS, LABELS, SEARCH, UNSEEN
 
 KINDS = (*VECTORS, *ROWS, *TEXTS, *SEARCH, *CORPUS, *LABELS, *UNSEEN)
 
-NOT_PLANTED = {
-    "provenance_mixed": "only a managed table records what wrote its batches, and these are tables of others"
-}
+NOT_PLANTED = {"provenance_mixed": "a managed table's own record, and these are tables of others: planted in cases/"}

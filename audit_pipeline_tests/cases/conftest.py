@@ -96,18 +96,13 @@ def encoded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def audit_table(tmp_path: Path, corpus: Corpus, encoded: Path, monkeypatch: pytest.MonkeyPatch) -> AuditTable:
-    """audit_table(table, after=..., page=..., labels=..., encoder=..., sources=..., **index): the audit of ``docs``.
+def audit_table(tmp_path: Path, corpus: Corpus, encoded: Path) -> AuditTable:
+    """audit_table(table, after=..., labels=..., encoder=..., sources=..., **index): the audit of ``docs``.
 
-    ``after`` is called with the LanceDB table before the audit: to index it, or to add to it. The page, whose charts
-    take longer than all the rest, is drawn where ``page`` asks for it.
+    ``after`` is called with the LanceDB table before the audit: to index it, or to add to it.
     """
 
-    def run(
-        table: pa.Table, *, after: Callable[[Any], Any] | None = None, page: bool = False, **attributes: Any
-    ) -> Audit:
-        if not page:
-            monkeypatch.setattr("audit_pipeline.report.publish.render_page", lambda *_: "")
+    def run(table: pa.Table, *, after: Callable[[Any], Any] | None = None, **attributes: Any) -> Audit:
         folder = tmp_path / f"audit {len(list(tmp_path.iterdir()))}"
         written = lancedb.connect(str(folder / "db")).create_table("docs", table)
         if after is not None:

@@ -39,9 +39,8 @@ def told(audit: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_managed_index_takes_the_good_rows_and_keeps_the_blank_ones_apart_with_their_reason(
-    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    corpus: Corpus, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("audit_pipeline.report.publish.render_page", lambda *_: "")
     audit = audited_managed(tmp_path, corpus.model, [*good_rows(corpus).items(), *BLANK.items()])
     assert table_rows(tmp_path) == good_rows(corpus)
     (path,) = (tmp_path / "state").rglob("rejected.parquet")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import pytest
+
 from audit_pipeline.report.wording import HIDDEN, NOTHING_LET_THROUGH, READINGS, verdict_words
 from audit_pipeline_tests.cases.conftest import AuditTable, Corpus
 
 
+@pytest.mark.page
 def test_drafts_that_are_not_published_are_no_broken_vectors(audit_table: AuditTable, corpus: Corpus) -> None:
     sources = ["guide"] * 120 + ["drafts"] * 30
     columns = {"source": sources, "published": [source == "guide" for source in sources]}
-    found = audit_table(corpus.rows(slice(150), **columns), filter="published = true", page=True)
+    found = audit_table(corpus.rows(slice(150), **columns), filter="published = true")
     assert found.causes == {"filter_excluded": 30}
     assert found.codes("error", "warning") == {"self_low"}
     assert (found.report["verdict"]["reading"], verdict_words(found.report)) == ("vectors_or_index", HIDDEN)

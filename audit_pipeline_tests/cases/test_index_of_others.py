@@ -129,6 +129,7 @@ def assert_figures_are_those_of(table: Any, folder: Path, audit: dict[str, Any],
     assert audit["ann_recall"]["ann_recall@10"]["value"] == pytest.approx(np.mean(shares), abs=1e-9)
 
 
+@pytest.mark.page
 def test_another_teams_index_is_audited_from_a_dozen_lines_and_left_as_it_was(
     tmp_path: Path, fast_encoder: Encoder, texts: list[str], vectors: np.ndarray
 ) -> None:

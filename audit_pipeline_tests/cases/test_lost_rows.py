@@ -105,10 +105,7 @@ def test_of_two_documents_that_were_written_under_one_id_the_earlier_one_is_lost
     assert exit_code(audit) == 1
 
 
-def test_a_managed_index_follows_a_page_that_shrank(
-    tmp_path: Path, fast_encoder: Encoder, texts: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("audit_pipeline.report.publish.render_page", lambda *_: "")
+def test_a_managed_index_follows_a_page_that_shrank(tmp_path: Path, fast_encoder: Encoder, texts: list[str]) -> None:
     page, others = numbered(texts[:5], "page-"), numbered(texts[5:])
     for rows in ([*page, *others], [*page[:3], *others]):
         audit = audited_managed(tmp_path, str(fast_encoder.files.folder), rows)
@@ -119,9 +116,8 @@ def test_a_managed_index_follows_a_page_that_shrank(
 
 
 def test_a_managed_index_says_which_document_an_id_in_use_keeps_out(
-    tmp_path: Path, fast_encoder: Encoder, texts: list[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, fast_encoder: Encoder, texts: list[str]
 ) -> None:
-    monkeypatch.setattr("audit_pipeline.report.publish.render_page", lambda *_: "")
     rows = [*numbered(texts), ("p7", "A later document that came with an id in use.")]
     audit = audited_managed(tmp_path, str(fast_encoder.files.folder), rows)
     assert len(table_rows(tmp_path)) == ROWS

@@ -94,6 +94,7 @@ def assert_nowhere(folder: Path, *secrets: str) -> None:
     assert held == []
 
 
+@pytest.mark.page
 @pytest.mark.usefixtures("environment")
 def test_the_environment_is_enough_to_inspect_and_audit_a_bucket(
     tmp_path: Path, bucket: Any, fast_encoder: Encoder, caplog: pytest.LogCaptureFixture
@@ -117,6 +118,7 @@ def test_the_environment_is_enough_to_inspect_and_audit_a_bucket(
     assert not any(secret in caplog.text + printed.output for secret in (KEY, SECRET, SESSION))
 
 
+@pytest.mark.page
 def test_storage_options_of_the_settings_stand_in_no_output(
     tmp_path: Path, bucket: Any, options: dict[str, str], caplog: pytest.LogCaptureFixture
 ) -> None:

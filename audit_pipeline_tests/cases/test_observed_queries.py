@@ -128,6 +128,7 @@ def test_an_application_that_does_as_the_settings_say_gives_no_finding(
     assert "was not observed" not in found["verdict"]["text"]
 
 
+@pytest.mark.page
 def test_query_vectors_in_the_passage_role_are_named_although_every_document_is_right(
     audit: Audit, encoder: Encoder, questions: list[str], passages: np.ndarray, tmp_path: Path
 ) -> None:
@@ -182,6 +183,7 @@ def test_an_encoder_whose_vectors_depend_on_the_batch_judges_no_query(
     assert "depend on the batch" in found["observed"]["query_side"]["reason"]
 
 
+@pytest.mark.page
 def test_without_a_log_the_reading_and_the_report_name_the_path_that_was_not_seen(audit: Audit, tmp_path: Path) -> None:
     found = audit(None)
     assert found["observed"] is None

@@ -132,11 +132,12 @@ def test_a_filter_applied_after_the_search_loses_the_texts_that_many_tenants_sha
     assert (before.causes, before.codes("error", "warning")) == ({}, set())
 
 
+@pytest.mark.page
 def test_a_tenant_whose_vectors_are_wrong_is_named(audit_table: AuditTable, corpus: Corpus) -> None:
     parts = tenants(corpus)
     of_lee = np.flatnonzero(np.array(parts["user_id"]) == "lee")
     parts["vectors"][of_lee] = parts["vectors"][np.roll(of_lee, 7)]
-    found = audit_table(written(corpus, **parts), filter=FILTER, page=True)
+    found = audit_table(written(corpus, **parts), filter=FILTER)
     page = (found.folder / "state" / "reports" / "case" / "audit.html").read_text(encoding="utf-8")
     assert "By user_id" in page
     assert "o&#39;hara" in page or "o'hara" in page

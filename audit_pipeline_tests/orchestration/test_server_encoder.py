@@ -34,6 +34,7 @@ def small_audit(folder: Path, server: EmbeddingServer, **more: object) -> SmallA
     return audit
 
 
+@pytest.mark.page
 def test_a_run_says_what_it_would_send_then_sends_each_text_once_and_reports_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -7,6 +7,11 @@ import pytest
 from audit_pipeline_tests.report import sample_audit as sample
 
 
+@pytest.fixture
+def _page_where_it_is_looked_at() -> None:
+    """Here it is, in every test."""
+
+
 @pytest.fixture(scope="session")
 def probes() -> dict[str, Any]:
     return sample.probes(300)

@@ -141,8 +141,8 @@ def labels_few(duplicates: int, others: int) -> list[Finding]:
         Finding(
             code="labels_few",
             severity="warning",
-            message=f"Only {duplicates} duplicates and {others} non-duplicates of this corpus are labelled: the "
-            f"recommended threshold is uncertain under {ENOUGH_LABELS} of each.",
+            message=f"Only {duplicates} duplicates and {others} non-duplicates of this corpus are labelled: a "
+            f"threshold drawn from them is uncertain under {ENOUGH_LABELS} of each.",
             remedy="Label more pairs of this corpus, of both classes and over the whole range of scores.",
             n_compared=duplicates + others,
             evidence={"labels": "pairs", "duplicates": duplicates, "others": others},

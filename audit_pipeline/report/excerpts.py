@@ -44,7 +44,7 @@ def wanted_chunk_ids(audit: Mapping[str, Any], clusters: pa.Table | None = None)
 def rival_of(miss: Mapping[str, Any]) -> str | None:
     """The chunk that stood ahead of a missed answer, where the evidence names one."""
     evidence = miss["evidence"]
-    for key in ("winner", "twins", "also_in"):
+    for key in ("winner", "twins", "also_in", "equal_rows", "rows_ahead"):
         value = evidence.get(key)
         if isinstance(value, list) and value:
             value = value[0]

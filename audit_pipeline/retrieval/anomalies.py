@@ -212,8 +212,8 @@ def _finding(run: RunMeasures, scope: dict[str, str], contrast: Contrast, probes
     return Finding(
         "stratum_anomaly",
         "warning",
-        f"{named}: {measure} is {contrast.hits:,} of {contrast.n:,}, {contrast.effect:.0%} under the rest of its kind"
-        f"{'' if 'length_band' in scope else ' at equal length'}; {NOT_TO_BLAME}.",
+        f"{named}: {measure} is {contrast.hits:,} of {contrast.n:,}, {100 * contrast.effect:.0f} points under the "
+        f"rest of its kind{'' if 'length_band' in scope else ' at equal length'}; {NOT_TO_BLAME}.",
         _remedy(run.run, scope, missed),
         n_compared=contrast.n,
         share=1 - contrast.hits / contrast.n,

@@ -173,7 +173,7 @@ def _hubs(runs: dict[str, pa.Table | None]) -> list[Finding]:
         table = runs[name]
         if table is None:
             continue
-        n += table.num_rows
+        n += int(pc.sum(table["eligible"]).as_py() or 0) if name == "held_out" else table.num_rows
         for probe, evidence in _of_cause(table, "encoder", key):
             wins[evidence["winner"]].add(probe)
     hubs = sorted(

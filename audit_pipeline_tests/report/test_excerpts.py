@@ -49,10 +49,12 @@ def test_two_examples_of_each_cause_are_shown_and_their_rivals_wanted() -> None:
             miss("c", "encoder", winner="x"),
             miss("d", "twin", twins=["t", "u"], group=3),
             miss("e", "missing_row", table_rows=10),
+            miss("f", "truncated", equal_rows=["v"], group=2),
+            miss("g", "role_mismatch", arm="query", rows_ahead=["y", "z"]),
         ]
     }
-    assert [shown["chunk_id"] for shown in shown_misses(audit)] == ["a", "b", "d", "e"]
-    assert wanted_chunk_ids(audit) == ["a", "w", "b", "d", "t", "e"]
+    assert [shown["chunk_id"] for shown in shown_misses(audit)] == ["a", "b", "d", "e", "f", "g"]
+    assert wanted_chunk_ids(audit) == ["a", "w", "b", "d", "t", "e", "f", "v", "g", "y"]
     assert wanted_chunk_ids({"misses": []}, clusters(2)) == ["a0", "a1"]
 
 

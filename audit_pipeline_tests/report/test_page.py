@@ -73,6 +73,17 @@ def test_links_inside_the_page_have_their_targets(page: str) -> None:
     assert len(ids) == len(set(ids)), "ids of charts collide"
 
 
+def test_the_page_says_where_its_two_shares_of_held_out_sentences_differ(audit: dict[str, Any]) -> None:
+    def text(overlap: int) -> str:
+        shown = copy.deepcopy(audit)
+        shown["held_out"]["overlap"] = overlap
+        return " ".join("".join(parsed(render_page(shown, {})).text).split())
+
+    assert re.search(r"rows\. [\d,]+ probes have a sentence to hold out", text(3))
+    assert "are asked here too" in text(3)
+    assert "are asked here too" not in text(0)
+
+
 def test_the_first_screen_answers_what_is_broken_to_blame_where_and_what_to_do(page: str) -> None:
     first_screen = "".join(parsed(page[: page.index('id="findings"')]).text)
     for words in (

@@ -199,6 +199,7 @@ def test_the_finding_says_what_was_compared():
     assert (finding.code, finding.severity, finding.n_compared) == ("stratum_anomaly", "warning", 150)
     assert finding.share == pytest.approx(0.5)
     assert finding.evidence["measure"] == "self@1"
+    assert f"{100 * finding.evidence['effect']:.0f} points under the rest of its kind" in finding.message
     assert len(finding.examples) == 5
 
 

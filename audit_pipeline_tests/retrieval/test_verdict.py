@@ -20,6 +20,7 @@ from audit_pipeline.retrieval.verdict import (
     run_verdict,
     state_of,
 )
+from audit_pipeline.retrieval.verdict_findings import _hubs
 from audit_pipeline_tests.retrieval.test_strata import population, self_table
 from audit_pipeline_tests.retrieval.worlds import settings
 
@@ -252,6 +253,16 @@ def test_a_chunk_that_wins_five_probes_is_a_hub_and_one_that_wins_four_is_not():
     found = codes(verdict(self_result(1000, won("nav", 5) + won("page", 4))))["hubs"]
     assert (found.examples, found.evidence["hubs"], found.n_compared) == (["nav"], {"nav": 5}, 1000)
     assert "hubs" not in codes(verdict(self_result(1000, won("page", 4))))
+
+
+def test_chunks_that_could_not_be_asked_are_no_probes_that_a_hub_could_win():
+    won = json.dumps({"winner": "nav", "margin": 0.1})
+    rows = [
+        {"chunk_id": f"c{i}", "eligible": i < 8, "cause": "encoder" if i < 5 else None, "evidence": won}
+        for i in range(20)
+    ]
+    (found,) = _hubs({"self": None, "held_out": pa.Table.from_pylist(rows), "labelled": None})
+    assert (found.n_compared, found.share) == (8, 5 / 8)
 
 
 def test_what_was_not_measured_is_found_with_nothing_compared():

@@ -73,6 +73,11 @@ def write_segment(folder: Path, keys: np.ndarray, vectors: np.ndarray) -> Path:
     return target
 
 
+def count_segments(folder: Path) -> int:
+    """Segments of the folder, damaged ones included, without a look into them."""
+    return sum(1 for _ in folder.glob("seg-*"))
+
+
 def open_segments(folder: Path, dimension: int) -> list[Segment]:
     """Every whole segment of the folder, by name; a damaged one is left out with a warning that names it."""
     if not folder.is_dir():

@@ -20,6 +20,7 @@ from audit_pipeline.encoder.segments import (
     KEY_BYTES,
     KEY_TYPE,
     Segment,
+    count_segments,
     merge_segments,
     open_segments,
     remove_abandoned,
@@ -148,9 +149,10 @@ class VectorStore:
 
     def _tidy(self, folder: Path, dimension: int) -> None:
         """Merge the segments once there are many, so that opening the store stays cheap."""
-        segments = open_segments(folder, dimension)
-        if len(segments) > MOST_SEGMENTS:
-            merge_segments(folder, segments)
+        if count_segments(folder) > MOST_SEGMENTS:
+            segments = open_segments(folder, dimension)
+            if len(segments) > MOST_SEGMENTS:
+                merge_segments(folder, segments)
 
 
 def text_keys(texts: Texts, prompt: str, *, apart: bool = False) -> np.ndarray:

@@ -97,26 +97,30 @@ def encoded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def audit_table(tmp_path: Path, corpus: Corpus, encoded: Path) -> AuditTable:
+    return auditing(tmp_path, corpus, encoded)
+
+
+def auditing(folder: Path, corpus: Corpus, encoded: Path) -> AuditTable:
     """audit_table(table, after=..., labels=..., encoder=..., sources=..., **index): the audit of ``docs``.
 
     ``after`` is called with the LanceDB table before the audit: to index it, or to add to it.
     """
 
     def run(table: pa.Table, *, after: Callable[[Any], Any] | None = None, **attributes: Any) -> Audit:
-        folder = tmp_path / f"audit {len(list(tmp_path.iterdir()))}"
-        written = lancedb.connect(str(folder / "db")).create_table("docs", table)
+        inside = folder / f"audit {len(list(folder.iterdir()))}"
+        written = lancedb.connect(str(inside / "db")).create_table("docs", table)
         if after is not None:
             after(written)
         parts = {name: attributes.pop(name) for name in ("labels", "sources", "sample", "report") if name in attributes}
         parts["sample"] = {"arms": 0, "ann_sweep": 0} | parts.get("sample", {})
-        (folder / "state").mkdir()
-        (folder / "state" / "vectors").symlink_to(encoded)
+        (inside / "state").mkdir()
+        (inside / "state" / "vectors").symlink_to(encoded)
         encoder = {"model": corpus.model, **attributes.pop("encoder", {})}
         index = {"uri": "db", "table": "docs", "managed": False, **attributes}
-        settings = parse_settings({"name": "case", "encoder": encoder, "index": index, **parts}, "test", folder)
-        workspace = Workspace(settings, folder / "state")
+        settings = parse_settings({"name": "case", "encoder": encoder, "index": index, **parts}, "test", inside)
+        workspace = Workspace(settings, inside / "state")
         for asset in CORPUS_ASSETS:
             asset.stage(workspace)
-        return Audit(load(folder / "state", "case").audit, folder)
+        return Audit(load(inside / "state", "case").audit, inside)
 
     return run

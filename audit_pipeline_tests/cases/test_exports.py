@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from ir_measures import R, Success
 
-from audit_pipeline_tests.cases.conftest import Audit, AuditTable, Corpus, table_of
+from audit_pipeline_tests.cases.conftest import Audit, Corpus, auditing, table_of
 
 ROWS, EQUAL = 90, 3
 MEASURES = [Success @ 1, Success @ 10, R @ 10]
@@ -28,8 +28,8 @@ for qrels, run in json.load(sys.stdin):
 """
 
 
-@pytest.fixture
-def audit(audit_table: AuditTable, corpus: Corpus, tmp_path: Path) -> Audit:
+@pytest.fixture(scope="module")
+def audit(corpus: Corpus, encoded: Path, tmp_path_factory: pytest.TempPathFactory) -> Audit:
     """90 rows, the first three of them equal; some judged queries miss, and one is called as a chunk is."""
     picked = [0] * EQUAL + list(range(1, ROWS - EQUAL + 1))
     table = table_of([corpus.texts[n] for n in picked], corpus.vectors[picked])
@@ -38,8 +38,12 @@ def audit(audit_table: AuditTable, corpus: Corpus, tmp_path: Path) -> Audit:
     queries += [
         {"_id": f"c{n:04}", "query": corpus.texts[picked[n]], "chunk_id": f"c{n - 30:04}"} for n in range(60, 70)
     ]
-    (tmp_path / "queries.jsonl").write_text("\n".join(map(json.dumps, queries)), encoding="utf-8")
-    return audit_table(table, labels={"queries": str(tmp_path / "queries.jsonl")}, report={"text": "full"})
+    folder = tmp_path_factory.mktemp("exports")
+    (folder / "queries.jsonl").write_text("\n".join(map(json.dumps, queries)), encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("audit_pipeline.report.publish.render_page", lambda *_: "")
+        labels = {"queries": str(folder / "queries.jsonl")}
+        return auditing(folder, corpus, encoded)(table, labels=labels, report={"text": "full"})
 
 
 def reports(audit: Audit) -> Path:

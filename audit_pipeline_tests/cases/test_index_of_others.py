@@ -185,7 +185,7 @@ def writing(folder: Path, vectors: np.ndarray) -> Iterator[list[int]]:
             except Exception as error:
                 failed.append(error)
                 return
-            time.sleep(0.05)
+            time.sleep(0.2)
 
     thread = threading.Thread(target=write)
     thread.start()

@@ -23,7 +23,7 @@ class ExactGroups:
     """Exact groups over n nodes.
 
     ``representative`` (n,) is the node that stands for each node's text (itself where the text is unique), -1 where
-    a text has no words and takes part in no lane. ``signatures`` is aligned with the nodes.
+    a text has no words and takes part in no lane. ``signatures`` is aligned with the nodes and has the columns given.
     """
 
     representative: np.ndarray
@@ -93,5 +93,6 @@ def _align(nodes: Nodes, signatures: pa.Table, settings: DuplicateSettings) -> p
         text = pa.array(nodes.texts(unsigned), type=pa.string())
         extra = compute_signatures(pa.table({"chunk_id": nodes.ids(unsigned), "text": text}), settings)
         where[unsigned] = len(signatures) + np.arange(len(unsigned))
+        extra = extra.select(signatures.column_names)
         signatures = pa.concat_tables([signatures.replace_schema_metadata(None), extra.replace_schema_metadata(None)])
     return signatures.take(pa.array(where, type=pa.int64()))

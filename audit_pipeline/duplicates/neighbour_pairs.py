@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +19,12 @@ EXACT_SCAN, PRIVATE_INDEX = "exact_scan", "private_index"
 _SCORES_PER_BLOCK = 48_000_000
 _SPARE = 12  # float32 scores may order near-ties wrongly: so many more are rescored in float64
 _INDEX_BATCH = 1000
-_INDEX_EF = 128
+_ROWS_PER_BATCH = 8192
+# Measured on 295,491 texts: 64 of 543 lists reach .99 of the neighbours, in less than half of the time that building
+# and asking an IVF_HNSW_SQ takes.
+_PROBED_LISTS = 64
+_SAMPLE_RATE = 64  # rows a list that its centroid is trained on
+_INDEX_CACHE, _METADATA_CACHE = 1 << 30, 1 << 28
 
 
 @dataclass(frozen=True)
@@ -55,19 +63,42 @@ def exact_neighbours(unit: np.ndarray, queries: np.ndarray, k: int, progress: Pr
 def index_neighbours(
     unit: np.ndarray, queries: np.ndarray, k: int, folder: Path, progress: Progress = no_progress
 ) -> Neighbours:
-    """The k nearest other rows of the rows ``queries`` from a private LanceDB index (IVF_HNSW_SQ) built in ``folder``.
+    """The k nearest other rows of the rows ``queries`` from a private LanceDB index (IVF_SQ) built in ``folder``.
 
-    The index only proposes; cosines are float64 from ``unit``. Its recall has to be measured against a scan.
+    The folder is there only for as long. The index proposes; cosines are float64 from ``unit``. Lists are trained on a
+    random sample, so two builds may lose different neighbours: recall has to be measured against a scan. Time grows
+    with m^1.5; memory beside ``unit`` is a block of rows and the bounded cache of the index.
     """
+    try:
+        return _ask(_built(unit, folder), unit, queries, k, progress)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _built(unit: np.ndarray, folder: Path) -> Any:
+    """A LanceDB table of the rows with its index. The rows are written in blocks, so no second copy is in memory."""
     import lancedb
-    from lancedb.index import HnswSq
+    from lancedb.index import IvfSq
 
     m, dimension = unit.shape
-    vectors = pa.FixedSizeListArray.from_arrays(pa.array(unit.reshape(-1)), dimension)
-    table: Any = lancedb.connect(str(folder)).create_table(
-        "neighbours", pa.table({"row": pa.array(np.arange(m)), "vector": vectors}), mode="overwrite"
-    )
-    table.create_index("vector", config=HnswSq(distance_type="cosine"))
+
+    def blocks() -> Iterator[pa.RecordBatch]:
+        for start in range(0, m, _ROWS_PER_BATCH):
+            part = unit[start : start + _ROWS_PER_BATCH]
+            vectors = pa.FixedSizeListArray.from_arrays(pa.array(part.reshape(-1)), dimension)
+            yield pa.record_batch([pa.array(np.arange(start, start + len(part))), vectors], schema=schema)
+
+    schema = pa.schema([("row", pa.int64()), ("vector", pa.list_(pa.float32(), dimension))])
+    # The default cache holds up to 6 GiB.
+    session = lancedb.Session(index_cache_size_bytes=_INDEX_CACHE, metadata_cache_size_bytes=_METADATA_CACHE)
+    database = lancedb.connect(str(folder), session=session)
+    table = database.create_table("neighbours", pa.RecordBatchReader.from_batches(schema, blocks()), mode="overwrite")
+    lists = max(1, math.isqrt(m))
+    table.create_index("vector", config=IvfSq(distance_type="cosine", num_partitions=lists, sample_rate=_SAMPLE_RATE))
+    return table
+
+
+def _ask(table: Any, unit: np.ndarray, queries: np.ndarray, k: int, progress: Progress) -> Neighbours:
     width = k + _SPARE + 1
     result = _empty(len(queries), k)
     for start in range(0, len(queries), _INDEX_BATCH):
@@ -75,7 +106,7 @@ def index_neighbours(
         answer = (
             table.search(list(unit[part]))
             .distance_type("cosine")
-            .ef(_INDEX_EF)
+            .nprobes(_PROBED_LISTS)
             .limit(width)
             .select(["row", "_distance"])
             .to_arrow()

@@ -21,16 +21,21 @@ from audit_pipeline.stages.workspace import Workspace, corpus_stage
 from audit_pipeline.state import read_table
 
 
-def signatures(workspace: Workspace) -> pa.Table:
+def signatures(workspace: Workspace, columns: list[str] | None = None) -> pa.Table:
     """The signatures of all rows: those of the batches, or made in one pass for a table of others."""
     settings = workspace.settings.duplicates
     if workspace.settings.index.managed:
         tables = {
-            manifest.key: read_table(workspace.generation(manifest) / "signatures.parquet")
+            manifest.key: read_table(workspace.generation(manifest) / "signatures.parquet", columns)
             for manifest in workspace.manifests()
         }
         return join_signatures(tables, settings)
-    return workspace.table("minhash_pairs", "signatures")
+    return workspace.table("minhash_pairs", "signatures", columns)
+
+
+def text_hashes(workspace: Workspace) -> pa.Table:
+    """What of the signatures tells equal texts apart from others: a tenth of their bytes."""
+    return signatures(workspace, ["chunk_id", "normalised_sha256", "status"])
 
 
 @corpus_stage
@@ -55,7 +60,7 @@ def neighbour_pairs(workspace: Workspace) -> StageResult:
     settings = workspace.settings.duplicates
     roles = roles_of_batches(workspace)
     folder = workspace.state.corpus / "neighbour_index"
-    near = lanes.neighbour_lane(snapshot, signatures(workspace), settings, folder, roles, workspace.progress)
+    near = lanes.neighbour_lane(snapshot, text_hashes(workspace), settings, folder, roles, workspace.progress)
     lexical = workspace.table("minhash_pairs", "lexical_pairs")
     merged = lanes.merge_lanes(snapshot, lexical, near.tables["neighbour_pairs"], settings, roles, workspace.progress)
     near.tables["other_texts"] = _other_texts(workspace, snapshot)
@@ -112,7 +117,7 @@ def duplicate_clusters(workspace: Workspace) -> StageResult:
     recommended = workspace.summary("threshold_sweep")["recommended"]
     return stages.duplicate_clusters(
         pinned_snapshot(workspace),
-        signatures(workspace),
+        text_hashes(workspace),
         workspace.table("neighbour_pairs", "candidate_pairs"),
         recommended["threshold"],
         workspace.settings.duplicates,

@@ -226,11 +226,11 @@ class Workspace:
         """Whether the stage's last result has this table."""
         return name in self._stage(stage)["tables"]
 
-    def table(self, stage: str, name: str) -> pa.Table:
-        """A table of a finished stage. Raises AuditInputError where it never ran."""
+    def table(self, stage: str, name: str, columns: list[str] | None = None) -> pa.Table:
+        """A table of a finished stage, or some of its columns. Raises AuditInputError where it never ran."""
         if not self.has_table(stage, name):
             raise KeyError(f"stage {stage} has no table {name}")
-        return read_table(self.state.corpus / stage / f"{name}.parquet")
+        return read_table(self.state.corpus / stage / f"{name}.parquet", columns)
 
     def result(self, stage: str) -> StageResult:
         """A finished stage's result with all its tables."""

@@ -49,6 +49,8 @@ def test_rows_that_no_batch_signed_are_signed_here():
     snapshot = snapshot_of(["one text", "two text", "one text"])
     signatures = compute_signatures(snapshot.rows.slice(0, 2), SETTINGS)
     assert group_exact(nodes_of(snapshot), signatures, SETTINGS).representative.tolist() == [0, 1, 0]
+    hashes = signatures.select(["chunk_id", "normalised_sha256", "status"])
+    assert group_exact(nodes_of(snapshot), hashes, SETTINGS).representative.tolist() == [0, 1, 0]
 
 
 def test_a_row_never_pairs_with_its_own_earlier_copy():

@@ -81,9 +81,9 @@ def codes(audit: dict[str, Any], *severities: str) -> set[str]:
 
 
 def proposed(folder: Path, table: str, model: str | None) -> str:
-    """The proposal; the role is looked for in one test only, for each look costs encodings."""
+    """The proposal; role and other prompts are looked for in one test only, for each look costs encodings."""
     yaml = proposal(str(folder / "db"), table, None)
-    named = f"encoder: {{model: {model}}}" if model else "encoder: {kind: none}"
+    named = f"encoder: {{model: {model}}}\n  sample: {{arms: 0}}" if model else "encoder: {kind: none}"
     return yaml.replace("encoder: {kind: none}", named)
 
 

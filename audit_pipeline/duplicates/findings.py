@@ -143,7 +143,8 @@ def labels_few(duplicates: int, others: int) -> list[Finding]:
             severity="warning",
             message=f"Only {duplicates} duplicates and {others} non-duplicates of this corpus are labelled: a "
             f"threshold drawn from them is uncertain under {ENOUGH_LABELS} of each.",
-            remedy="Label more pairs of this corpus, of both classes and over the whole range of scores.",
+            remedy="Label more pairs of this corpus, of both classes and over the whole range of scores: "
+            "audit-pipeline label queue draws them.",
             n_compared=duplicates + others,
             evidence={"labels": "pairs", "duplicates": duplicates, "others": others},
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -70,13 +71,15 @@ def neighbour_pairs(workspace: Workspace) -> StageResult:
 def _other_texts(workspace: Workspace, snapshot: TableSnapshot) -> pa.Table:
     """chunk_id and text of rows whose text the source store does not have so: the labelling queue shows the table's."""
     nodes = nodes_of(snapshot)
-    texts = pa.table({"chunk_id": nodes.chunk_ids, "text": snapshot.rows["text"].take(pa.array(nodes.row))})
-    if not workspace.settings.index.managed and not workspace.has_store:
-        return texts.slice(0, 0)
-    chunks = workspace.population()
-    place = pc.index_in(nodes.chunk_ids, value_set=chunks["chunk_id"].combine_chunks())
-    same = pc.equal(sha256_hex(texts["text"]), chunks["text_sha256"].combine_chunks().take(place))
-    return texts.filter(pc.invert(pc.fill_null(same, False)))
+    rows, others = pa.array(nodes.row), np.zeros(len(nodes), dtype=bool)
+    if workspace.settings.index.managed or workspace.has_store:
+        chunks = workspace.population()
+        place = pc.index_in(nodes.chunk_ids, value_set=chunks["chunk_id"].combine_chunks())
+        own = sha256_hex(snapshot.rows["text"]).take(rows)
+        same = pc.equal(own, chunks["text_sha256"].combine_chunks().take(place))
+        others = ~pc.fill_null(same, False).to_numpy(zero_copy_only=False)
+    texts = snapshot.rows["text"].take(rows.filter(pa.array(others)))
+    return pa.table({"chunk_id": nodes.chunk_ids.filter(pa.array(others)), "text": texts})
 
 
 @corpus_stage

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from audit_pipeline.corpus.text import normalise, sha256_hex
 from audit_pipeline.duplicates.label_files import FORMATS, Format, Row, read_rows, write_rows
@@ -61,10 +62,12 @@ class LabelledCorpus:
     @cached_property
     def chunks(self) -> pa.Table:
         """chunk_id, text_sha256 and, where rows were paired by text, store_id of each chunk the store has."""
-        parts = [read_table(path) for path in chunk_files(self.report.state)]
         names = ["chunk_id", "text_sha256", STORE_ID]
-        kept = [part.select([name for name in names if name in part.column_names]) for part in parts]
-        return pa.concat_tables(kept) if kept else pa.table({name: pa.array([], pa.string()) for name in names[:2]})
+        parts = [pa.table({name: pa.array([], pa.string()) for name in names[:2]})]
+        for path in chunk_files(self.report.state):
+            there = pq.read_schema(path).names
+            parts.append(read_table(path, [name for name in names if name in there]))
+        return pa.concat_tables(parts, promote_options="default")
 
     @cached_property
     def hashes(self) -> dict[str, str]:

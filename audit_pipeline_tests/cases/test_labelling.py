@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.report.loading import load
 from audit_pipeline.settings_file import parse_settings
-from audit_pipeline.stages.duplicates import threshold_sweep
-from audit_pipeline.stages.labelling import shown_texts
+from audit_pipeline.stages.duplicates import _other_texts, threshold_sweep
+from audit_pipeline.stages.index import pinned_snapshot
+from audit_pipeline.stages.labelling import corpus_of, shown_texts
 from audit_pipeline.stages.workspace import Workspace
+from audit_pipeline.state import write_table
 from audit_pipeline_tests.cases.conftest import Audit, AuditTable, Corpus
 from audit_pipeline_tests.command import Command
 
@@ -29,19 +33,24 @@ def audited_table(audit_table: AuditTable, corpus: Corpus, tmp_path: Path) -> Au
     return audit_table(corpus.rows(slice(ROWS)), sources=[store], sample={"total": 20})
 
 
-def swept_with(audit: Audit, corpus: Corpus, pairs: Path) -> dict:
-    """The sweep's summary on the same candidates with these labels."""
-    settings = parse_settings(
+def settings_of(audit: Audit, corpus: Corpus, **labels: str) -> IndexAuditSettings:
+    """The settings of the audit, with labels."""
+    return parse_settings(
         {
             "name": "case",
             "encoder": {"model": corpus.model},
             "index": {"uri": "db", "table": "docs", "managed": False},
             "sources": audit.report["settings"]["sources"],
-            "labels": {"pairs": str(pairs)},
+            "labels": labels,
         },
         "test",
         audit.folder,
     )
+
+
+def swept_with(audit: Audit, corpus: Corpus, pairs: Path) -> dict:
+    """The sweep's summary on the same candidates with these labels."""
+    settings = settings_of(audit, corpus, pairs=str(pairs))
     result = threshold_sweep(Workspace(settings, audit.folder / "state"))
     return result.summary | {"codes": {finding.code for finding in result.findings}}
 
@@ -135,6 +144,28 @@ def test_queue_fill_in_import_and_audit(audited_table: Audit, corpus: Corpus, co
     by_table = swept_with(audit, corpus, pairs)
     assert by_table["labels"]["adjudicated"] == 3
     assert swept_with(audit, corpus, by_store) == by_table
+    shows_the_text_of_the_table(audit, corpus)
+
+
+def shows_the_text_of_the_table(audit: Audit, corpus: Corpus) -> None:
+    """Of a row whose text the store has otherwise, or not at all, the table's is shown and hashed."""
+    workspace = Workspace(settings_of(audit, corpus), audit.folder / "state")
+    assert len(_other_texts(workspace, pinned_snapshot(workspace))) == 0
+    chunks = workspace.population().sort_by("chunk_id")
+    hashes = chunks["text_sha256"].to_pylist()
+    place = chunks.schema.get_field_index("text_sha256")
+    changed = chunks.set_column(place, "text_sha256", [["0" * 64, *hashes[1:]]]).slice(0, ROWS - 1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(workspace, "population", lambda: changed)
+        other = _other_texts(workspace, pinned_snapshot(workspace))
+    assert other["chunk_id"].to_pylist() == ["c0000", f"c{ROWS - 1:04}"]
+    marked = other.set_column(1, "text", [["of the table", "an orphan's"]])
+    write_table(audit.folder / "state" / "audits/case/corpus/neighbour_pairs/other_texts.parquet", marked)
+    known = corpus_of(audit.folder / "state", None)
+    assert known is not None
+    assert known.texts(["c0000", "c0001", "nowhere"]) == ["of the table", corpus.texts[1], ""]
+    assert known.hashes["c0000"] == hashlib.sha256(b"of the table").hexdigest()
+    assert known.hashes["c0001"] == known.hashes["s0001"] == hashes[1]
 
 
 def test_an_excerpt_shows_where_two_texts_differ() -> None:

@@ -108,10 +108,11 @@ def test_what_is_labelled_is_left_out_and_the_rest_is_drawn():
 
 
 def test_a_near_miss_that_another_lane_proposed_is_a_candidate_and_no_near_miss():
-    whole = pool([candidate(1, 0.4, "minhash")])
-    near = pa.table({"chunk_id_a": ["a00001"], "chunk_id_b": ["b00001"], "cosine": [0.4]}, schema=schemas.LABEL_POOL)
-    queue = draw_queue(Pool(whole.candidates, near, whole.random_pairs, 1, 100), THRESHOLDS, 10, 0)
-    assert queue["draw"].to_pylist() == [BAND]
+    whole = pool([candidate(n, 0.4, "minhash") for n in range(100)])
+    near = whole.candidates.select(["chunk_id_a", "chunk_id_b", "cosine"]).cast(schemas.LABEL_POOL)
+    queue = draw_queue(Pool(whole.candidates, near, whole.random_pairs, 100, 5000), THRESHOLDS, 20, 0)
+    assert len(queue) == 20
+    assert set(queue["draw"].to_pylist()) == {BAND, MINHASH_ONLY}
 
 
 @pytest.mark.parametrize("seed", [0, 7])

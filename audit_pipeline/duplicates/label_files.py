@@ -105,7 +105,9 @@ def _csv(text: str, path: Path) -> list[Row]:
         lines = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True))
     except csv.Error as error:
         raise AuditInputError(f"{path}: is no CSV ({reason_of(error)}): save it as 'CSV UTF-8' again") from error
-    names = [name.strip() for name in lines[0]] if lines else []
+    if not lines:
+        raise AuditInputError(f"{path}: is empty, without even a header: save it as 'CSV UTF-8' again")
+    names = [name.strip() for name in lines[0]]
     rows = []
     for values in lines[1:]:
         row = {name: value.strip() for name, value in zip(names, values, strict=False)}

@@ -57,11 +57,14 @@ def _scores(rows: pa.Table) -> np.ndarray:
 
 
 def safe_ids(ids: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The ids with '%', '"', white space and control characters percent-encoded, so that no two become one."""
-    if not pc.any(pc.match_substring_regex(ids, _UNSAFE)).as_py():
+    """The ids with '%', '"', white space and control characters percent-encoded, so that no two become one.
+
+    An empty id, which would take a column from its line, becomes a '%' alone, as no other id can.
+    """
+    if not pc.any(pc.or_(pc.match_substring_regex(ids, _UNSAFE), pc.equal(ids, ""))).as_py():
         return ids
     unsafe = re.compile(r"[%\"\s\x00-\x1f\x7f]")
-    return pa.chunked_array([[unsafe.sub(_percent, text) for text in ids.to_pylist()]], type=pa.string())
+    return pa.chunked_array([[unsafe.sub(_percent, text) or "%" for text in ids.to_pylist()]], type=pa.string())
 
 
 def _percent(found: re.Match[str]) -> str:

@@ -187,6 +187,9 @@ def import_labels(file: Path, into: Path, labeller: str, corpus: LabelledCorpus 
     Rejected rows stand in ``INTO.rejected.csv`` with their reason until the file is imported without them. Raises
     AuditInputError.
     """
+    if into.exists() and file.exists() and into.samefile(file):
+        # Labels would take the queue's place: its texts and the rows that nobody has answered yet would be gone.
+        raise AuditInputError(f"{file}: answers are not imported into their own file: name another with --into")
     there = join(read_labels(into), []) if into.exists() else []
     found = check_answers(read_rows(file), labeller, corpus.hashes.get if corpus else None)
     labels = join(there, found.labels)

@@ -61,6 +61,15 @@ def parquet_of_others(world: World) -> None:
     read_labels(world.folder / "pairs.parquet")
 
 
+def into_itself(world: World) -> None:
+    queue = world.write("q.csv", "chunk_id_a,chunk_id_b,duplicate,text_a\na,b,yes,one\nc,d,,two\n")
+    before = queue.read_text()
+    try:
+        labelling.import_labels(queue, world.folder / "." / "q.csv", "", None)
+    finally:
+        assert queue.read_text() == before  # the texts and the row that nobody has answered yet
+
+
 LACKS = "FOLDER/{0}: no column {1!r} in it: keep the columns of the queue, chunk_id_a, chunk_id_b, duplicate at least"
 
 CASES = [
@@ -95,6 +104,16 @@ CASES = [
         "a CSV whose quotes do not close",
         filled("q.csv", 'chunk_id_a,chunk_id_b,duplicate\na,b,"yes\n'),
         "FOLDER/q.csv: is no CSV (unexpected end of data): save it as 'CSV UTF-8' again",
+    ),
+    Case(
+        "a CSV that was saved empty",
+        filled("q.csv", ""),
+        "FOLDER/q.csv: is empty, without even a header: save it as 'CSV UTF-8' again",
+    ),
+    Case(
+        "answers imported into their own file",
+        into_itself,
+        "FOLDER/q.csv: answers are not imported into their own file: name another with --into",
     ),
     Case(
         "a line of answers that is not JSON",

@@ -65,14 +65,22 @@ def test_tied_scores_keep_the_order_in_which_rows_came(tmp_path: Path) -> None:
 
 
 def test_white_space_in_ids_does_not_break_the_columns(tmp_path: Path) -> None:
-    names = ["two words", "100%", "tab\there", "wide\u00a0space", "plain"]
+    names = ["two words", "100%", "tab\there", "wide\u00a0space", "plain", "", "%"]
     judged = [{"run": "self", "query_id": f"self:{name}", "chunk_id": name, "relevance": 1} for name in names]
     rows = [{"run": "self", "query_id": f"self:{name}", "rank": 1, "chunk_id": name, "score": 1.0} for name in names]
     write_trec(tmp_path, pa.Table.from_pylist(rows, TABLES["retrieved"]), pa.Table.from_pylist(judged, TABLES["qrels"]))
     relevant = read_qrels(tmp_path / "self.qrels")
     assert relevant["self:two%20words"] == {"two%20words"}
-    assert len(relevant) == len(names)
+    assert len(relevant) == len(names) == len(set.union(*relevant.values()))
     assert success(read_run(tmp_path / "self.run"), relevant, 1) == 1
+
+
+def test_an_empty_id_keeps_its_column(tmp_path: Path) -> None:
+    judged = [{"run": "self", "query_id": "self:", "chunk_id": "", "relevance": 1}]
+    rows = [{"run": "self", "query_id": "self:", "rank": 1, "chunk_id": "", "score": 1.0}]
+    write_trec(tmp_path, pa.Table.from_pylist(rows, TABLES["retrieved"]), pa.Table.from_pylist(judged, TABLES["qrels"]))
+    assert (tmp_path / "self.run").read_text() == "self: Q0 % 1 1 audit-pipeline\n"
+    assert (tmp_path / "self.qrels").read_text() == "self: 0 % 1\n"
 
 
 def test_a_run_that_returned_nothing_counts_its_queries_as_misses(tmp_path: Path) -> None:

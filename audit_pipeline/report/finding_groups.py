@@ -34,10 +34,11 @@ class FindingGroup:
 
     @property
     def where(self) -> str:
-        """The place of the first finding and how many more there are."""
-        more = len(self.findings) - 1
-        places = f" and {more} more place{'s' if more > 1 else ''}" if more else ""
-        return scope_words(self.first["scope"]) + places
+        """The place of the first finding, how many more there are, and how many findings where places share some."""
+        places = len({scope_words(finding["scope"]) for finding in self.findings})
+        more = f" and {places - 1} more place{'s' if places > 2 else ''}" if places > 1 else ""
+        several = f", {len(self.findings)} findings" if len(self.findings) > places else ""
+        return scope_words(self.first["scope"]) + more + several
 
     @property
     def share(self) -> str:

@@ -28,6 +28,13 @@ def test_errors_come_first_and_among_them_what_affects_most_rows() -> None:
     ]
 
 
+def test_two_findings_in_one_place_are_not_told_as_two_places() -> None:
+    both = [finding("self_low", "warning", 100, share) for share in (0.5, 0.4)]
+    there = [finding("self_low", "warning", 100, share, source="a") for share in (0.3, 0.2)]
+    assert group_findings(both)[0].where == "whole corpus, 2 findings"
+    assert group_findings(both + there)[0].where == "whole corpus and 1 more place, 4 findings"
+
+
 def test_what_is_said_of_labels_comes_after_what_is_said_of_the_index() -> None:
     groups = group_findings(
         [finding("labels_invalid", "warning", 2_000, 0.9), finding("self_low", "warning", 600, 0.1)]

@@ -73,6 +73,6 @@ def test_the_figures_that_open_the_text_are_not_said_twice(audit: dict[str, Any]
 
 def test_agreement_of_labellers_is_told_where_pairs_were_judged_twice() -> None:
     (line,) = [line for line in terminal_summary(sample_audit(), REPORT).splitlines() if "people" in line]
-    told = "labels: 2 people agree on 97.0 % (91.5 to 99.0 %) of 100, kappa 0.94, 2 in conflict, not used, 1..."
+    told = "labels: 2 people agree on 97.0 % (91.5 to 99.0 %) of 100, kappa 0.94, 2 in conflict, not used, 1 ..."
     assert line == told
     assert "people agree" not in terminal_summary(sample_audit(labels=False), REPORT)

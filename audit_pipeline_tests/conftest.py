@@ -13,13 +13,17 @@ from audit_pipeline.encoder.models import Encoder, load_encoder
 from audit_pipeline.orchestration import workspaces
 from audit_pipeline_tests.command import Command, runner
 from audit_pipeline_tests.encoder.planted import static_model
-from audit_pipeline_tests.processes import Scheduling, made_once, one_thread_each
+from audit_pipeline_tests.processes import Scheduling, longest_first, made_once, one_thread_each
 from audit_pipeline_tests.small_audit import SmallAudit, audited_once
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("numprocesses", None):
         one_thread_each()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    longest_first(items)
 
 
 @pytest.hookimpl(optionalhook=True, tryfirst=True)

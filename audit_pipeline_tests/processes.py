@@ -19,8 +19,17 @@ class Scheduling(LoadFileScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         file: str = super()._split_scope(nodeid)
-        within = file.removeprefix("audit_pipeline_tests/")
-        return "small audit" if within.startswith(OF_SMALL_AUDIT) else file
+        return "small audit" if is_of_small_audit(nodeid) else file
+
+
+def is_of_small_audit(nodeid: str) -> bool:
+    return nodeid.removeprefix("audit_pipeline_tests/").startswith(OF_SMALL_AUDIT)
+
+
+def longest_first(items: list[pytest.Item]) -> None:
+    """The largest group to the front, so that no process is left with it when the others are done."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        items.sort(key=lambda item: not is_of_small_audit(item.nodeid))
 
 
 def one_thread_each() -> None:

@@ -17,7 +17,16 @@ from audit_pipeline.encoder.models import Encoder
 from audit_pipeline.errors import SelfCheckError
 from audit_pipeline.stages import duplicates
 from audit_pipeline_tests.command import Command, Printed
-from audit_pipeline_tests.small_audit import CELLS, NAME, ROWS, SmallAudit, cli_command, cli_environment, rows_of_corpus
+from audit_pipeline_tests.small_audit import (
+    CELLS,
+    NAME,
+    ROWS,
+    SmallAudit,
+    cli_command,
+    cli_environment,
+    median_words,
+    rows_of_corpus,
+)
 
 STANDS = """\
 type: audit_pipeline.IndexAudit
@@ -241,7 +250,8 @@ def test_an_index_as_it_stands_is_audited_and_not_touched(
     assert lancedb.connect(str(foreign / "lance")).open_table("docs").version == version
     audit = json.loads((state / "reports" / "foreign" / "audit.json").read_text())
     assert audit["index"]["version"] == version
-    assert (audit["index"]["rows"], audit["corpus"]) == (ROWS, {"chunks": ROWS, "batches": 4, "sources": 2})
+    counts = {"chunks": ROWS, "batches": 4, "sources": 2, "median_words": median_words(rows_of_corpus())}
+    assert (audit["index"]["rows"], audit["corpus"]) == (ROWS, counts)
     assert audit["duplicates"]["exact"] == {"groups": 1, "redundant_rows": 1, "implied_pairs": 1}
     with dg.DagsterInstance.get() as instance:  # in the state folder, which the command made the Dagster home
         for asset in ("index_rows", "batch_integrity"):

@@ -24,6 +24,7 @@ from audit_pipeline_tests.small_audit import (
     ROWS,
     SmallAudit,
     assert_table_equals,
+    median_words,
     rows_of_corpus,
 )
 
@@ -90,7 +91,8 @@ def test_the_table_holds_each_row_of_the_store_once(audited: SmallAudit) -> None
 
 def test_all_rows_are_probed_among_all_rows(audited: SmallAudit) -> None:
     audit = audited.audit()
-    assert audit["corpus"] == {"chunks": ROWS, "batches": len(CELLS), "sources": 2}
+    words = median_words(rows_of_corpus())
+    assert audit["corpus"] == {"chunks": ROWS, "batches": len(CELLS), "sources": 2, "median_words": words}
     assert (audit["self_retrieval"]["n"], audit["self_retrieval"]["haystack"]) == (ROWS, ROWS)
     assert audit["index"]["rows"] == ROWS
     by_batch = {(b["source"], b["ingestion_date"]): (b["chunks"], b["n"]) for b in audit["self_retrieval"]["by_batch"]}

@@ -334,6 +334,7 @@ BATCH_INTEGRITY = pa.schema(
         pa.field("duplicate_ids", pa.int64()),
         pa.field("invalid_vectors", pa.int64(), nullable=False),
         pa.field("text_drift", pa.int64()),
+        pa.field("vector_drift", pa.int64()),
         pa.field("rejected_rows", pa.int64()),
         pa.field("truncated_rows", pa.int64()),
     ]

@@ -13,20 +13,20 @@ from audit_pipeline.index.vectors import to_matrix
 
 def read_batch(
     uri: str, table: str, batch: str, *, storage_options: dict[str, str] | None = None
-) -> tuple[pa.Table, np.ndarray]:
-    """One batch of a managed table: its rows (schemas.CHUNKS) and the state of their vectors, (n,) uint8.
+) -> tuple[pa.Table, np.ndarray, np.ndarray]:
+    """One batch of a managed table: its rows (schemas.CHUNKS), vectors (n, d) float32 and their states (n,) uint8.
 
     Nothing where there is no table yet, as before the first row is written.
     """
     database = connect(uri, storage_options, create=True)
     if table not in table_names(database):
-        return schemas.CHUNKS.empty_table(), np.empty(0, dtype=np.uint8)
+        return schemas.CHUNKS.empty_table(), np.empty((0, 0), dtype=np.float32), np.empty(0, dtype=np.uint8)
     opened = open_table(database, table)
     found = opened.search().where(f"batch = {sql_string(batch)}").select([*schemas.CHUNKS.names, "vector"]).to_arrow()
     vectors = found["vector"].combine_chunks()
-    _, state = to_matrix(vectors, vectors.type.list_size)
+    matrix, state = to_matrix(vectors, vectors.type.list_size)
     rows = found.select(schemas.CHUNKS.names)
     # The hash is that of the text as it stands, not the one written down when it was new.
     place = rows.schema.get_field_index("text_sha256")
     rows = rows.set_column(place, schemas.CHUNKS.field("text_sha256"), sha256_hex(rows["text"]))
-    return rows.cast(schemas.CHUNKS), state
+    return rows.cast(schemas.CHUNKS), matrix, state

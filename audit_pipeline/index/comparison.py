@@ -168,6 +168,7 @@ def integrity_table(comparison: Comparison) -> pa.Table:
             "duplicate_ids": counts(comparison.duplicates),
             "invalid_vectors": invalid,
             "text_drift": against_store(counts(comparison.drifted)),
+            "vector_drift": [None] * len(batches),  # an ingest compares all vectors, the role fingerprint a few
             "rejected_rows": against_store(counts(comparison.rejected)),
             "truncated_rows": counts(comparison.truncated) if measured_tokens else [None] * len(batches),
         },

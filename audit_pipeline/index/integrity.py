@@ -28,14 +28,22 @@ _LARGEST_MIX = 0.5
 
 
 def check_batch(
-    rows: pa.Table, vector_state: np.ndarray, store: pa.Table, rejected: pa.Table, max_tokens: int | None
+    rows: pa.Table,
+    vector_state: np.ndarray,
+    store: pa.Table,
+    rejected: pa.Table,
+    max_tokens: int | None,
+    unfaithful: int | None = None,
 ) -> pa.Table:
     """The ``schemas.BATCH_INTEGRITY`` row of one batch; no row where neither side holds anything.
 
     ``rows`` are the table's rows of the batch and ``vector_state`` (n,) their states; ``store`` and ``rejected`` are
-    the batch's rows of the source store.
+    the batch's rows of the source store; ``unfaithful`` is how many vectors are no encoding of their text as configured
+    (None: not compared).
     """
-    return integrity_table(compare(rows, vector_state, store, rejected, max_tokens))
+    table = integrity_table(compare(rows, vector_state, store, rejected, max_tokens))
+    place = table.schema.get_field_index("vector_drift")
+    return table.set_column(place, table.schema.field(place), pa.array([unfaithful] * len(table), pa.int64()))
 
 
 def check_corpus(

@@ -8,21 +8,24 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from audit_pipeline.corpus.batches import parse_batch_key
 from audit_pipeline.corpus.sampling import stratify
 from audit_pipeline.corpus.store import BatchInfo
+from audit_pipeline.encoder.calibration import NOISE_LOSS, cosine_loss
 from audit_pipeline.errors import AuditInputError
 from audit_pipeline.index.provenance import Written
+from audit_pipeline.index.snapshot import USABLE
 from audit_pipeline.stages.texts import embedded, with_tokens
 from audit_pipeline.stages.workspace import BatchManifest, Workspace
 from audit_pipeline.state import read_json, read_table, remove_folder, write_json, write_table
 
 EMPTY = "empty"
 PROVENANCE = "provenance.json"
-FAULTS = ("missing_rows", "orphan_rows", "duplicate_ids", "invalid_vectors", "text_drift")
+FAULTS = ("missing_rows", "orphan_rows", "duplicate_ids", "invalid_vectors", "text_drift", "vector_drift")
 
 
 @dataclass(frozen=True)
@@ -151,18 +154,39 @@ def check_batch_integrity(workspace: Workspace, key: str) -> dict[str, int]:
     from audit_pipeline.index.integrity import check_batch
 
     settings = workspace.settings.index
-    rows, vector_state = read_batch(workspace.index_uri, settings.table, key, storage_options=settings.storage_options)
+    rows, vectors, vector_state = read_batch(
+        workspace.index_uri, settings.table, key, storage_options=settings.storage_options
+    )
     encoder = workspace.encoder
-    folder = pending_folder(workspace, key)
+    chunks = pending_chunks(workspace, key)
     table = check_batch(
         rows,
         vector_state,
-        read_table(folder / "chunks.parquet"),
-        read_table(folder / "rejected.parquet"),
+        chunks,
+        read_table(pending_folder(workspace, key) / "rejected.parquet"),
         encoder.max_tokens if encoder else None,
+        _unfaithful(workspace, chunks, rows, vectors, vector_state),
     )
-    write_table(folder / "integrity.parquet", table)
+    write_table(pending_folder(workspace, key) / "integrity.parquet", table)
     return _counts(table)
+
+
+def _unfaithful(
+    workspace: Workspace, chunks: pa.Table, rows: pa.Table, vectors: np.ndarray, vector_state: np.ndarray
+) -> int:
+    """Rows of the batch whose vector is not what the settings make of their text, of all that have both.
+
+    The batch's encodings lie in the vector store, so each row is compared and nothing is encoded.
+    """
+    place = pc.index_in(rows["chunk_id"].combine_chunks(), value_set=chunks["chunk_id"].combine_chunks())
+    place = pc.fill_null(place, -1).to_numpy()
+    both = np.flatnonzero((place >= 0) & (vector_state == USABLE))
+    if not len(both):
+        return 0
+    right = workspace.encode(workspace.settings.encoder.passage_arm, embedded(workspace, chunks)).vectors
+    if right.shape[1] != vectors.shape[1]:
+        return len(both)
+    return int(np.sum(~(cosine_loss(vectors[both], right[place[both]]) <= NOISE_LOSS)))
 
 
 def integrity_faults(workspace: Workspace, key: str) -> dict[str, int]:

@@ -1,10 +1,11 @@
-"""One batch of a managed index was brought to new settings and the other was not."""
+"""Vectors of a managed index that are not what the settings make of their texts: by the record, and by the ingest."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
+import lancedb
 import pytest
 
 from audit_pipeline.orchestration.corpus_assets import CORPUS_ASSETS
@@ -53,3 +54,21 @@ def test_the_batch_left_behind_is_named(tmp_path: Path, corpus: Corpus, whole: b
     assert (mixed.scope, mixed.n_compared, mixed.share) == ({"source": "docs", "ingestion_date": OLD}, 30, 1.0)
     assert mixed.evidence["unlike"] == {"passage_prompt": ["", "a prompt of the new version: "]}
     assert f"{OLD}|docs" in mixed.remedy
+
+
+def test_an_ingest_compares_each_vector_it_wrote_with_its_text(tmp_path: Path, corpus: Corpus) -> None:
+    rows = [{"chunk_id": f"c{n}", "text": text} for n, text in enumerate(corpus.texts[:12])]
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    source = {"name": "docs", "uri": "rows.jsonl", "format": "jsonl", "ingestion_date": OLD}
+    attributes = {"name": "managed", "sources": [source], "encoder": {"model": corpus.model}}
+    made = Workspace(parse_settings(attributes, "test", tmp_path), tmp_path / "state")
+    (change,) = ingest.changed_batches(made)
+    written, check = BATCH_STAGES[:-2], ingest.check_batch_integrity
+    for stage in (*written, check):
+        stage(made, change.key)
+    assert ingest.integrity_faults(made, change.key) == {}
+    table = lancedb.connect(made.index_uri).open_table("chunks")
+    for own, other in (("c3", 4), ("c7", 8)):
+        table.update(where=f"chunk_id = '{own}'", values={"vector": corpus.vectors[other].tolist()})
+    check(made, change.key)
+    assert ingest.integrity_faults(made, change.key) == {"vector_drift": 2}

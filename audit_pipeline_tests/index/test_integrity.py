@@ -88,7 +88,8 @@ def test_a_faithful_table_has_no_finding_but_the_missing_index(tmp_path: Path) -
     assert table.schema.equals(schemas.BATCH_INTEGRITY)
     assert table["batch"].to_pylist() == ["2026-01-02|a", "2026-01-02|b", "2026-01-03|a", "2026-01-03|b"]
     assert table["store_rows"].to_pylist() == table["table_rows"].to_pylist() == [2, 2, 2, 2]
-    for name in schemas.BATCH_INTEGRITY.names[5:]:
+    assert table["vector_drift"].null_count == 4  # an ingest compares all vectors, an audit of the table a few
+    for name in set(schemas.BATCH_INTEGRITY.names[5:]) - {"vector_drift"}:
         assert table[name].to_pylist() == [0, 0, 0, 0], name
 
 
@@ -416,6 +417,8 @@ def test_one_batch_by_itself_gives_one_row(tmp_path: Path) -> None:
     (row,) = check_batch(rows, state, store, NO_REJECTED, 4).to_pylist()
     expected = {"store_rows": 3, "table_rows": 2, "missing_rows": 1, "invalid_vectors": 1, "truncated_rows": 3}
     assert {name: row[name] for name in expected} == expected
+    assert row["vector_drift"] is None
+    assert check_batch(rows, state, store, NO_REJECTED, 4, 1)["vector_drift"].to_pylist() == [1]
     nothing = schemas.CHUNKS.empty_table()
     assert check_batch(nothing, state[:0], nothing, NO_REJECTED, 4).num_rows == 0
 

@@ -198,7 +198,7 @@ def test_one_batch_of_a_managed_table_is_read_with_the_hash_of_the_text_as_it_st
     replace_batch(uri, "chunks", chunks(["a", "b"]), unit_vectors(2), "2026-01-02|a")
     replace_batch(uri, "chunks", chunks(["c"], "z"), unit_vectors(1), "2026-01-02|z")
     lancedb.connect(uri).open_table("chunks").update(where="chunk_id = 'b'", values={"text": "edited by hand"})
-    rows, state = read_batch(uri, "chunks", "2026-01-02|a")
+    rows, _, state = read_batch(uri, "chunks", "2026-01-02|a")
     by_id = dict(zip(rows["chunk_id"].to_pylist(), rows["text_sha256"].to_pylist(), strict=True))
     assert by_id == {
         "a": hashlib.sha256(b"text of a").hexdigest(),
@@ -212,7 +212,7 @@ def test_a_batch_is_empty_where_no_row_was_ever_written_and_after_it_was_emptied
 
     uri, batch = str(tmp_path / "m.lance"), "2026-01-02|a"
     for _ in range(2):
-        rows, state = read_batch(uri, "chunks", batch)
+        rows, _, state = read_batch(uri, "chunks", batch)
         assert (rows.num_rows, state.tolist()) == (0, [])
         replace_batch(uri, "chunks", chunks(["a"]), unit_vectors(1), batch)
         replace_batch(uri, "chunks", chunks([]), unit_vectors(0), batch)

@@ -10,8 +10,9 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from audit_pipeline.config import IndexAuditSettings, Settings, did_you_mean
+from audit_pipeline.config import IndexAuditSettings, did_you_mean
 from audit_pipeline.errors import AuditInputError
+from audit_pipeline.settings_base import Settings
 
 COMPONENT_TYPE = "audit_pipeline.IndexAudit"
 

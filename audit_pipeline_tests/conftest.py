@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from audit_pipeline.config import EncoderSettings
 from audit_pipeline.encoder.models import Encoder, load_encoder
+from audit_pipeline.encoder_settings import EncoderSettings
 from audit_pipeline.orchestration import workspaces
 from audit_pipeline_tests.command import Command, runner
 from audit_pipeline_tests.encoder.planted import static_model

@@ -22,8 +22,8 @@ import lancedb
 import numpy as np
 import pyarrow as pa
 
-from audit_pipeline.config import EncoderSettings
 from audit_pipeline.encoder.models import load_encoder
+from audit_pipeline.encoder_settings import EncoderSettings
 from audit_pipeline_tests.encoder.planted import static_model
 from benchmarks.texts import installed_passages
 

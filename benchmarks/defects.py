@@ -26,8 +26,8 @@ from pathlib import Path
 
 import numpy as np
 
-from audit_pipeline.config import EncoderSettings
 from audit_pipeline.encoder.models import load_encoder
+from audit_pipeline.encoder_settings import EncoderSettings
 from audit_pipeline.proportions import wilson
 from audit_pipeline_tests.encoder.planted import static_model
 from audit_pipeline_tests.faults.catalogue import KINDS

@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from audit_pipeline.config import EncoderSettings
 from audit_pipeline.corpus.batches import cells_of, display_source, parse_batch_key
 from audit_pipeline.encoder.calibration import Calibration
 from audit_pipeline.encoder.fidelity import (
@@ -26,6 +25,7 @@ from audit_pipeline.encoder.fidelity import (
     Sample,
 )
 from audit_pipeline.encoder.roles import PASSAGE
+from audit_pipeline.encoder_settings import EncoderSettings
 
 ADOPTED_SHARE = 0.9
 """Share of all cells that a template must explain to be taken for what the writer embeds."""

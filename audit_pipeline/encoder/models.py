@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from audit_pipeline.arms import split_arm
-from audit_pipeline.config import EncoderSettings
 from audit_pipeline.encoder.model_files import ModelFiles, content_fingerprint, find_model, read_json
 from audit_pipeline.encoder.protocol import Encoder, EncoderIdentity, Spending
 from audit_pipeline.encoder.roles import never_selected
+from audit_pipeline.encoder_settings import EncoderSettings
 from audit_pipeline.errors import AuditInputError, reason_of
 from audit_pipeline.results import Progress, no_progress
 

@@ -20,10 +20,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from audit_pipeline.arms import shared_extra, split_arm
-from audit_pipeline.config import EncoderSettings
 from audit_pipeline.encoder.answers import Answer, UnusableAnswerError, error_of, quoted, read_answer
 from audit_pipeline.encoder.pacing import Pace, backoff, retry_after
 from audit_pipeline.encoder.protocol import EncoderIdentity, RequestRefusedError, Spending
+from audit_pipeline.encoder_settings import EncoderSettings
 from audit_pipeline.errors import AuditInputError
 from audit_pipeline.results import Progress, no_progress
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from audit_pipeline.arms import split_arm
-from audit_pipeline.config import EncoderSettings
 from audit_pipeline.encoder.calibration import (
     CALIBRATION_ROWS,
     NOISE_LOSS,
@@ -19,6 +18,7 @@ from audit_pipeline.encoder.calibration import (
 )
 from audit_pipeline.encoder.fidelity import EXPLAINS_SHARE, NOT_IDENTIFIABLE
 from audit_pipeline.encoder.roles import QUERY, arms_of
+from audit_pipeline.encoder_settings import EncoderSettings
 
 UNEXPLAINED = "unexplained"
 """No known prompt before the query gives this vector."""

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 
 from audit_pipeline.arms import as_arm, shared_extra
-from audit_pipeline.config import EncoderSettings
 from audit_pipeline.encoder.protocol import RequestRefusedError
+from audit_pipeline.encoder_settings import EncoderSettings
 from audit_pipeline.findings import Finding
 
 PASSAGE, QUERY, NONE = "passage", "query", "none"

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from audit_pipeline.arms import as_arm, shared_extra
-from audit_pipeline.config import EncoderSettings
 from audit_pipeline.encoder.roles import KNOWN_PROMPTS
+from audit_pipeline.encoder_settings import EncoderSettings
 from audit_pipeline.index.lengths import at_stored_length
 from audit_pipeline.retrieval.both_sides import Sides, compare_sides
 from audit_pipeline.stages.held_out import bodies, body_vectors

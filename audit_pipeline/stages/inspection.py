@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from audit_pipeline.config import EncoderSettings
 from audit_pipeline.encoder.calibration import cosine_loss
 from audit_pipeline.encoder.known_templates import TEXT, known_templates
 from audit_pipeline.encoder.models import load_encoder
 from audit_pipeline.encoder.protocol import Encoder
 from audit_pipeline.encoder.roles import KNOWN_PROMPTS
 from audit_pipeline.encoder.template import embedded_texts
+from audit_pipeline.encoder_settings import EncoderSettings
 from audit_pipeline.index.inspection import Inspection, RoleGuess, inspect_table, render
 from audit_pipeline.index.placeholders import placeholder_rows
 from audit_pipeline.index.snapshot import USABLE

@@ -16,11 +16,12 @@ import numpy as np
 import pyarrow as pa
 
 from audit_pipeline import schemas
-from audit_pipeline.config import UNDECIDING_FIELDS, IndexAuditSettings
+from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.corpus.store import SourceStore, StoreScan
 from audit_pipeline.duplicates.signatures import scheme_of_settings
 from audit_pipeline.encoder.protocol import Spending
 from audit_pipeline.encoder.vector_store import Encoded, VectorStore
+from audit_pipeline.encoder_settings import UNDECIDING_FIELDS
 from audit_pipeline.errors import AuditInputError
 from audit_pipeline.findings import Finding
 from audit_pipeline.progress import log_progress

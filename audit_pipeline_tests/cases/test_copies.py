@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from audit_pipeline.config import EncoderSettings
 from audit_pipeline.encoder.models import Encoder, load_encoder
+from audit_pipeline.encoder_settings import EncoderSettings
 from audit_pipeline_tests.cases.conftest import Audit, AuditTable, Corpus, table_of
 
 COPIES, OTHERS = 15, 45

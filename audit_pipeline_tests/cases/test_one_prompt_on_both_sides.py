@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from audit_pipeline.config import EncoderSettings
 from audit_pipeline.corpus.sampling import hash_order
 from audit_pipeline.encoder.models import load_encoder
+from audit_pipeline.encoder_settings import EncoderSettings
 from audit_pipeline_tests.cases.conftest import AuditTable, Corpus, table_of
 from audit_pipeline_tests.cases.test_model_prompts import CONFIGURATION
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from audit_pipeline.config import EncoderSettings
 from audit_pipeline.encoder.models import load_encoder
+from audit_pipeline.encoder_settings import EncoderSettings
 from audit_pipeline_tests.cases.conftest import AuditTable, Corpus, table_of
 
 HURTS = "zebra orchestra gravel midnight umbrella volcano saxophone tundra " * 4

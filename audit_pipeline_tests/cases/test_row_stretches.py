@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from audit_pipeline.config import EncoderSettings
 from audit_pipeline.encoder.models import Encoder, load_encoder
+from audit_pipeline.encoder_settings import EncoderSettings
 from audit_pipeline.findings import Finding
 from audit_pipeline.orchestration.corpus_assets import CORPUS_ASSETS
 from audit_pipeline.settings_file import parse_settings

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from audit_pipeline.config import EncoderSettings
 from audit_pipeline.encoder.models import Encoder, load_encoder
+from audit_pipeline.encoder_settings import EncoderSettings
 from audit_pipeline_tests.cases.conftest import AuditTable, Corpus, table_of
 
 PASSAGE = "passage: "

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from lancedb.index import HnswSq, IvfFlat
 
-from audit_pipeline.config import EncoderSettings
 from audit_pipeline.encoder.models import load_encoder
+from audit_pipeline.encoder_settings import EncoderSettings
 from audit_pipeline_tests.cases.conftest import AuditTable, Corpus, table_of
 
 ROWS = 150

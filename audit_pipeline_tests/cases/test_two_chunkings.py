@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from audit_pipeline.config import EncoderSettings
 from audit_pipeline.corpus.sentences import stands_in
 from audit_pipeline.encoder.models import load_encoder
+from audit_pipeline.encoder_settings import EncoderSettings
 from audit_pipeline.report.by_document import AMONG_DOCUMENTS, IN_EQUAL_TEXT
 from audit_pipeline.report.compare import Change, Comparison, compare
 from audit_pipeline.report.compare_text import comparison_text

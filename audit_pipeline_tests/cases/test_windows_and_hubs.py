@@ -8,8 +8,8 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from audit_pipeline.config import EncoderSettings
 from audit_pipeline.encoder.models import Encoder, load_encoder
+from audit_pipeline.encoder_settings import EncoderSettings
 from audit_pipeline_tests.cases.conftest import Audit, AuditTable, Corpus, table_of
 
 DOCUMENTS, WINDOW, WINDOWS = 5, 256, 10

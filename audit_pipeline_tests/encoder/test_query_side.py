@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from audit_pipeline.arms import as_arm
-from audit_pipeline.config import EncoderSettings
 from audit_pipeline.encoder.fidelity import NOT_IDENTIFIABLE
 from audit_pipeline.encoder.query_side import UNEXPLAINED, QuerySide, arms_of_queries, judge_queries
+from audit_pipeline.encoder_settings import EncoderSettings
 
 ARMS = arms_of_queries(EncoderSettings(model="m", query_prompt="query: ", passage_prompt="passage: "), {})
 QUESTIONS = [f"question {i}" for i in range(60)]

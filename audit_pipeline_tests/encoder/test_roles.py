@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from audit_pipeline.config import EncoderSettings
 from audit_pipeline.encoder.roles import arms_of, never_selected, prompt_not_applied
+from audit_pipeline.encoder_settings import EncoderSettings
 
 
 def test_arms_start_with_the_configured_passage_and_always_hold_the_yardsticks():

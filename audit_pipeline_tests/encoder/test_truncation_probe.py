@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from audit_pipeline.config import EncoderSettings
 from audit_pipeline.encoder.calibration import cosine_loss
 from audit_pipeline.encoder.models import Encoder
 from audit_pipeline.encoder.openai_compatible import OpenAICompatibleEncoder
@@ -23,6 +22,7 @@ from audit_pipeline.encoder.truncation_probe import (
     loss_under_cut,
     reach_of_encoder,
 )
+from audit_pipeline.encoder_settings import EncoderSettings
 from audit_pipeline_tests.encoder.embedding_server import EmbeddingServer, Reply, serving, sound
 from audit_pipeline_tests.encoder.planted import docstrings
 

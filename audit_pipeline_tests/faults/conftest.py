@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from audit_pipeline.config import EncoderSettings
 from audit_pipeline.encoder.models import Encoder, load_encoder
+from audit_pipeline.encoder_settings import EncoderSettings
 from audit_pipeline_tests.encoder.planted import docstrings, static_model
 from audit_pipeline_tests.faults.index import Audited, Batch, Encoders, Index, audit, clean_index
 from audit_pipeline_tests.faults.kind import Kind, Plant

@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from audit_pipeline.config import DuplicateSettings, EncoderSettings
+from audit_pipeline.config import DuplicateSettings
 from audit_pipeline.duplicates.signatures import compute_signatures, join_signatures
 from audit_pipeline.encoder.models import load_encoder
 from audit_pipeline.encoder.template import embedded_texts
+from audit_pipeline.encoder_settings import EncoderSettings
 from audit_pipeline_tests.messages.case import Case, World
 
 ROWS = pa.table({"text": ["body"], "heading": ["One"], "meta": [{"a": 1}]})

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from audit_pipeline.config import EncoderSettings
 from audit_pipeline.encoder.openai_compatible import OpenAICompatibleEncoder
+from audit_pipeline.encoder_settings import EncoderSettings
 from audit_pipeline_tests.encoder.embedding_server import Reply, serving
 from audit_pipeline_tests.messages.case import Case, World
 

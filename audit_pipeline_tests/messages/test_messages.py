@@ -93,6 +93,7 @@ def test_the_places_of_messages_are_found() -> None:
     files = Counter(site.file for site in every_site())
     assert files["settings_file.py"] >= 8
     assert files["config.py"] >= 15  # ValueErrors of validators
+    assert files["encoder_settings.py"] >= 5
     assert files["encoder/openai_compatible.py"] >= 9
     assert not unreached({(site.file, site.last) for site in every_site()})
     assert len(unreached(set())) == len(every_site())

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from audit_pipeline.config import EncoderSettings
 from audit_pipeline.encoder.models import Encoder, load_encoder
+from audit_pipeline.encoder_settings import EncoderSettings
 from audit_pipeline.orchestration.corpus_assets import CORPUS_ASSETS
 from audit_pipeline.report.loading import load
 from audit_pipeline.settings_file import parse_settings

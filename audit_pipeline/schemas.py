@@ -250,10 +250,10 @@ CANDIDATE_PAIRS = pa.schema(
     ]
 )
 
-NEIGHBOUR_PAIRS = pa.schema(  # working table of the neighbour lane
+NEIGHBOUR_PAIRS = pa.schema(  # handed from the neighbour lane to the merge, kept nowhere
     [
-        pa.field("chunk_id_a", pa.string(), nullable=False),  # a < b
-        pa.field("chunk_id_b", pa.string(), nullable=False),
+        pa.field("node_a", pa.int32(), nullable=False),  # place of the chunk id among the table's in ascending order
+        pa.field("node_b", pa.int32(), nullable=False),  # a < b
     ]
 )
 

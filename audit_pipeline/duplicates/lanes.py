@@ -24,6 +24,7 @@ from audit_pipeline.duplicates.shingles import jaccard_and_containment, shingle_
 from audit_pipeline.duplicates.signatures import signature_matrix
 from audit_pipeline.duplicates.windows import adjacent_overlaps, find_windows
 from audit_pipeline.index.snapshot import TableSnapshot
+from audit_pipeline.memory import give_back
 from audit_pipeline.proportions import bootstrap_mean
 from audit_pipeline.results import Progress, StageResult, no_progress
 
@@ -81,7 +82,8 @@ def neighbour_lane(
     """Nearest distinct texts of every exact representative with a usable vector.
 
     ``work_dir`` takes the private index that more than 100,000 distinct texts need; ``roles`` maps batch keys to the
-    role found for them, and pairs of two different ones are left out. Tables: ``neighbour_pairs``, ``neighbour_reach``.
+    role found for them, and pairs of two different ones are left out. Tables: ``neighbour_pairs`` (numbers of nodes, not
+    ids: millions of pairs of strings would be the largest thing in memory), ``neighbour_reach``.
     ``near_misses``: the next neighbours after those, which no neighbour list holds (a sample, schemas.LABEL_POOL).
     Summary: ``neighbours``. Findings: candidates_missed, not_measured.
     """
@@ -91,17 +93,15 @@ def neighbour_lane(
     unit = nodes.unit_vectors(searched)
     found, method = find_neighbours(unit, settings.neighbours + BEYOND, work_dir, progress)
     neighbours = Neighbours(found.rows[:, : settings.neighbours], found.cosines[:, : settings.neighbours])
-    query, place = np.nonzero(neighbours.rows >= 0)
-    left, right = searched[query], searched[neighbours.rows[query, place]]
-    comparable = nodes.comparable(left, right)
-    incomparable = _unordered(len(nodes), left[~comparable], right[~comparable])[0]
-    a, b = _unordered(len(nodes), left[comparable], right[comparable])
-    last = neighbours.cosines[:, -1]
     recall = bootstrap_mean(sample_recall(unit, neighbours, settings.neighbours, RECALL_SAMPLE))
+    del unit
+    give_back()
+    a, b, incomparable = _comparable_pairs(nodes, searched, neighbours)
+    last = neighbours.cosines[:, -1]
     near = _beyond(nodes, searched, found, settings.neighbours, a * len(nodes) + b)
     tables = {
         "near_misses": pool_table(nodes, *near),
-        "neighbour_pairs": pa.Table.from_arrays([nodes.ids(a), nodes.ids(b)], schema=schemas.NEIGHBOUR_PAIRS),
+        "neighbour_pairs": pa.table([a.astype(np.int32), b.astype(np.int32)], schema=schemas.NEIGHBOUR_PAIRS),
         "neighbour_reach": pa.Table.from_arrays(
             [nodes.ids(searched), pa.array(last, from_pandas=True)], schema=schemas.NEIGHBOUR_REACH
         ),
@@ -113,7 +113,7 @@ def neighbour_lane(
             "exact_sample_recall": recall.as_dict(),
             "searched": len(searched),
             "without_vector": len(representatives) - len(searched),
-            "incomparable": len(incomparable),
+            "incomparable": incomparable,
             "near_misses": len(near[0]),
             "method": method,
         }
@@ -138,7 +138,8 @@ def merge_lanes(
     """
     nodes = nodes_of(snapshot, roles)
     lexical = from_table(nodes, lexical_pairs)
-    neighbour = nodes.node_of(neighbour_pairs["chunk_id_a"]), nodes.node_of(neighbour_pairs["chunk_id_b"])
+    neighbour = tuple(neighbour_pairs[side].to_numpy() for side in ("node_a", "node_b"))
+    del lexical_pairs, neighbour_pairs
     a, b, member = union(len(nodes), (lexical.a, lexical.b), neighbour)
     lanes = np.zeros((len(a), len(LANES)), dtype=bool)
     lanes[member[:, 0]] = lexical.lanes
@@ -234,6 +235,15 @@ def _beyond(
     new = ~np.isin(code, kept) & nodes.comparable(left[first], right[first])
     a, b = code[new] // max(len(nodes), 1), code[new] % max(len(nodes), 1)
     return a, b, found.cosines[query[first[new]], k + place[first[new]]]
+
+
+def _comparable_pairs(nodes: Nodes, searched: np.ndarray, neighbours: Neighbours) -> tuple[np.ndarray, np.ndarray, int]:
+    """Sorted distinct pairs a < b of nodes of which one is a neighbour of the other; and how many more carry different roles."""
+    query, place = np.nonzero(neighbours.rows >= 0)
+    left, right = searched[query], searched[neighbours.rows[query, place]]
+    comparable = nodes.comparable(left, right)
+    incomparable = _unordered(len(nodes), left[~comparable], right[~comparable])[0]
+    return *_unordered(len(nodes), left[comparable], right[comparable]), len(incomparable)
 
 
 def _unordered(nodes: int, left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -13,6 +13,7 @@ from audit_pipeline.duplicates.rows import Nodes
 
 EXACT, MINHASH, NEIGHBOUR = "exact", "minhash", "neighbour"
 LANES = (EXACT, MINHASH, NEIGHBOUR)
+_PAIRS_PER_BLOCK = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -47,21 +48,31 @@ def union(nodes: int, *lanes: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray
 
 
 def to_table(nodes: Nodes, pairs: Pairs) -> pa.Table:
-    """The pairs as schemas.CANDIDATE_PAIRS; node order is id order, so the table is sorted by its ids."""
-    return pa.Table.from_arrays(
-        [
-            nodes.ids(pairs.a),
-            nodes.ids(pairs.b),
-            _lane_lists(pairs.lanes),
-            pa.array(pairs.jaccard, from_pandas=True),
-            pa.array(pairs.containment, from_pandas=True),
-            pa.array(pairs.cosine, from_pandas=True),
-            pa.array(pairs.shared_bands, type=pa.int32(), mask=pairs.shared_bands < 0),
-            pa.array(pairs.verified),
-            pa.array(pairs.window),
-        ],
-        schema=schemas.CANDIDATE_PAIRS,
-    )
+    """The pairs as schemas.CANDIDATE_PAIRS; node order is id order, so the table is sorted by its ids.
+
+    Made in blocks: one Arrow array of ids ends at 2 GiB.
+    """
+
+    def block(part: slice) -> pa.RecordBatch:
+        bands = pairs.shared_bands[part]
+        return pa.record_batch(
+            [
+                nodes.ids(pairs.a[part]),
+                nodes.ids(pairs.b[part]),
+                _lane_lists(pairs.lanes[part]),
+                pa.array(pairs.jaccard[part], from_pandas=True),
+                pa.array(pairs.containment[part], from_pandas=True),
+                pa.array(pairs.cosine[part], from_pandas=True),
+                pa.array(bands, type=pa.int32(), mask=bands < 0),
+                pa.array(pairs.verified[part]),
+                pa.array(pairs.window[part]),
+            ],
+            schema=schemas.CANDIDATE_PAIRS,
+        )
+
+    starts = range(0, len(pairs), _PAIRS_PER_BLOCK)
+    blocks = [block(slice(start, start + _PAIRS_PER_BLOCK)) for start in starts]
+    return pa.Table.from_batches(blocks, schema=schemas.CANDIDATE_PAIRS)
 
 
 def from_table(nodes: Nodes, table: pa.Table) -> Pairs:

@@ -15,6 +15,7 @@ from audit_pipeline.duplicates.self_checks import check_lanes
 from audit_pipeline.duplicates.signatures import compute_signatures, join_signatures
 from audit_pipeline.index.pairing import STORE_ID
 from audit_pipeline.index.snapshot import TableSnapshot
+from audit_pipeline.memory import give_back
 from audit_pipeline.results import StageResult
 from audit_pipeline.stages.index import pinned_snapshot
 from audit_pipeline.stages.vectors import roles_of_batches
@@ -61,9 +62,17 @@ def neighbour_pairs(workspace: Workspace) -> StageResult:
     settings = workspace.settings.duplicates
     roles = roles_of_batches(workspace)
     folder = workspace.state.corpus / "neighbour_index"
+    give_back()
     near = lanes.neighbour_lane(snapshot, text_hashes(workspace), settings, folder, roles, workspace.progress)
-    lexical = workspace.table("minhash_pairs", "lexical_pairs")
-    merged = lanes.merge_lanes(snapshot, lexical, near.tables["neighbour_pairs"], settings, roles, workspace.progress)
+    # No name here holds the two tables, so the merge can let go of them once they are arrays.
+    merged = lanes.merge_lanes(
+        snapshot,
+        workspace.table("minhash_pairs", "lexical_pairs"),
+        near.tables.pop("neighbour_pairs"),
+        settings,
+        roles,
+        workspace.progress,
+    )
     near.tables["other_texts"] = _other_texts(workspace, snapshot)
     return StageResult(near.tables | merged.tables, near.summary | merged.summary, [*near.findings, *merged.findings])
 

@@ -74,6 +74,12 @@ def pair_ids(table: pa.Table) -> list[tuple[str, str]]:
     return list(zip(table["chunk_id_a"].to_pylist(), table["chunk_id_b"].to_pylist(), strict=True))
 
 
+def neighbour_ids(snapshot: TableSnapshot, table: pa.Table) -> list[tuple[str, str]]:
+    """The neighbour lane's pairs of nodes as ids: a node is the place of its id in ascending order."""
+    ids = sorted(set(snapshot.rows["chunk_id"].to_pylist()))
+    return [(ids[a], ids[b]) for a, b in zip(table["node_a"].to_pylist(), table["node_b"].to_pylist(), strict=True)]
+
+
 def words_of(generator: np.random.Generator, count: int, vocabulary: int = 50_000) -> str:
     """A text of random words without digits: two of them share no shingle."""
     letters = str.maketrans("0123456789", "abcdefghij")

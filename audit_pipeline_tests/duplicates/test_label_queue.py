@@ -13,7 +13,7 @@ from audit_pipeline.duplicates.lanes import neighbour_lane
 from audit_pipeline.duplicates.rows import nodes_of
 from audit_pipeline.duplicates.signatures import compute_signatures
 from audit_pipeline.duplicates.sweep import queue_weights
-from audit_pipeline_tests.duplicates.snapshots import SETTINGS, at_degrees, pair_ids, snapshot_of
+from audit_pipeline_tests.duplicates.snapshots import SETTINGS, at_degrees, neighbour_ids, pair_ids, snapshot_of
 
 THRESHOLDS = [0.9, 0.95]
 EDGES = (0.0, 0.8, 0.85, 0.9, 0.95, 1.0)
@@ -156,7 +156,7 @@ def test_near_misses_are_the_neighbours_after_the_last_one_kept():
     settings = SETTINGS.model_copy(update={"neighbours": 1})
     result = neighbour_lane(snapshot, compute_signatures(snapshot.rows, settings), settings)
     kept = {("a", "b"), ("b", "c"), ("c", "d"), ("d", "e"), ("e", "f"), ("f", "g"), ("g", "h")}
-    assert set(pair_ids(result.tables["neighbour_pairs"])) == kept
+    assert set(neighbour_ids(snapshot, result.tables["neighbour_pairs"])) == kept
     near = {}
     for one, own in enumerate(degrees):
         others = sorted((abs(own - other), n) for n, other in enumerate(degrees) if n != one)

@@ -11,7 +11,7 @@ from audit_pipeline.duplicates.neighbour_pairs import (
     sample_recall,
 )
 from audit_pipeline.duplicates.signatures import compute_signatures
-from audit_pipeline_tests.duplicates.snapshots import at_degrees, pair_ids, shuffled, snapshot_of
+from audit_pipeline_tests.duplicates.snapshots import at_degrees, neighbour_ids, shuffled, snapshot_of
 
 
 def unit_rows(count, dimension, seed=0):
@@ -42,8 +42,9 @@ def test_rows_with_fewer_others_than_asked_for_are_padded():
 
 def test_copies_take_one_place_so_that_neighbours_are_distinct_texts():
     texts = ["copy"] * 5 + ["near", "far"]
-    result = lane(snapshot_of(texts, at_degrees(0, 0, 0, 0, 0, 10, 80)), 1)
-    assert pair_ids(result.tables["neighbour_pairs"]) == [("c00000", "c00005"), ("c00005", "c00006")]
+    snapshot = snapshot_of(texts, at_degrees(0, 0, 0, 0, 0, 10, 80))
+    result = lane(snapshot, 1)
+    assert neighbour_ids(snapshot, result.tables["neighbour_pairs"]) == [("c00000", "c00005"), ("c00005", "c00006")]
     assert result.summary["neighbours"]["searched"] == 3
 
 
@@ -64,13 +65,14 @@ def test_with_fewer_texts_than_neighbours_no_row_is_saturated():
 def test_pairs_between_batches_of_different_role_are_left_out_and_counted():
     snapshot = snapshot_of(["a", "b", "c"], at_degrees(0, 5, 10), batches=["d|x", "d|x", "d|y"])
     result = lane(snapshot, 2, roles={"d|x": "passage", "d|y": "query"})
-    assert pair_ids(result.tables["neighbour_pairs"]) == [("c00000", "c00001")]
+    assert neighbour_ids(snapshot, result.tables["neighbour_pairs"]) == [("c00000", "c00001")]
     assert result.summary["neighbours"]["incomparable"] == 2
 
 
 def test_rows_without_a_usable_vector_or_without_words_are_not_looked_up():
-    result = lane(snapshot_of(["a", "b", "c", "..."], np.array([[1, 0], [0, 0], [1, 0.1], [1, 0]])), 2)
-    assert pair_ids(result.tables["neighbour_pairs"]) == [("c00000", "c00002")]
+    snapshot = snapshot_of(["a", "b", "c", "..."], np.array([[1, 0], [0, 0], [1, 0.1], [1, 0]]))
+    result = lane(snapshot, 2)
+    assert neighbour_ids(snapshot, result.tables["neighbour_pairs"]) == [("c00000", "c00002")]
     assert result.summary["neighbours"]["without_vector"] == 1
     assert result.findings == []
 

@@ -82,8 +82,8 @@ def neighbour_lane(
     """Nearest distinct texts of every exact representative with a usable vector.
 
     ``work_dir`` takes the private index that more than 100,000 distinct texts need; ``roles`` maps batch keys to the
-    role found for them, and pairs of two different ones are left out. Tables: ``neighbour_pairs`` (numbers of nodes, not
-    ids: millions of pairs of strings would be the largest thing in memory), ``neighbour_reach``.
+    role found for them, and pairs of two different ones are left out. Tables: ``neighbour_reach``; ``neighbour_pairs``,
+    numbers of nodes and not ids: millions of pairs of strings would be the largest thing in memory;
     ``near_misses``: the next neighbours after those, which no neighbour list holds (a sample, schemas.LABEL_POOL).
     Summary: ``neighbours``. Findings: candidates_missed, not_measured.
     """
@@ -238,7 +238,7 @@ def _beyond(
 
 
 def _comparable_pairs(nodes: Nodes, searched: np.ndarray, neighbours: Neighbours) -> tuple[np.ndarray, np.ndarray, int]:
-    """Sorted distinct pairs a < b of nodes of which one is a neighbour of the other; and how many more carry different roles."""
+    """Sorted distinct pairs a < b of nodes, one a neighbour of the other, and how many others differ in role."""
     query, place = np.nonzero(neighbours.rows >= 0)
     left, right = searched[query], searched[neighbours.rows[query, place]]
     comparable = nodes.comparable(left, right)

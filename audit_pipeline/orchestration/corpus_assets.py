@@ -12,7 +12,8 @@ from audit_pipeline.orchestration.metadata import report_metadata, stage_metadat
 from audit_pipeline.orchestration.workspaces import workspace_for
 from audit_pipeline.results import StageResult
 from audit_pipeline.stages import ann, duplicates, formatting_arms, index, observed, probes, report, retrieval, vectors
-from audit_pipeline.stages.limits import REPORT_CHECKS, report_check
+from audit_pipeline.stages.checks import REPORT_CHECKS
+from audit_pipeline.stages.limits import report_check
 from audit_pipeline.stages.workspace import Workspace
 
 OBSERVED_BATCH_ASSETS = ("index_rows", "batch_integrity")
@@ -217,7 +218,7 @@ def _corpus_asset(settings: IndexAuditSettings, spec: CorpusAsset) -> dg.AssetsD
 
 
 def report_checks(settings: IndexAuditSettings) -> list[dg.AssetChecksDefinition]:
-    """One check per limit, and one for error findings, on the report."""
+    """The checks on the report: one for each limit, and one for each kind of finding."""
     report = dg.AssetKey([settings.dagster_name, "audit_report"])
     return [_report_check(settings, report, name, what) for name, what in REPORT_CHECKS.items()]
 

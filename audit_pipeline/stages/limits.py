@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from audit_pipeline.report.wording import unmeasured_checks
+from audit_pipeline.stages.checks import FIGURES, codes_of
 from audit_pipeline.stages.workspace import Workspace
 from audit_pipeline.state import read_json
-
-REPORT_CHECKS = {
-    "no_error_findings": "No finding of severity error: no rows are wrong, lost or unreachable.",
-    "self_at_1": "self@1 reaches limits.self_at_1.",
-    "self_at_10": "self@10 reaches limits.self_at_10.",
-    "ann_recall_at_10": "ann_recall@10 reaches limits.ann_recall_at_10.",
-    "labelled_gap": "Labelled success stays within limits.labelled_gap of the held-out ceiling.",
-}
 
 
 @dataclass(frozen=True)
@@ -36,19 +31,35 @@ def report_check(workspace: Workspace, name: str) -> CheckOutcome:
         codes = sorted({finding["code"] for finding in errors})
         text = f"error findings: {', '.join(codes)}" if errors else "no error finding"
         return CheckOutcome(not errors, error=True, text=text, figures={"errors": len(errors)})
+    if name not in FIGURES:
+        return _of_findings(audit["findings"], codes_of(name))
+    section, figure = FIGURES[name]
+    measured = (audit[section] or {}).get(figure)
     if name == "labelled_gap":
         breached = any(finding["code"] == "relationship_gap" for finding in audit["findings"])
-        labelled = (audit["labelled"] or {}).get("labelled_success@10")
-        return _compared(labelled, not breached, "labelled_success@10", f"held-out ceiling - {limits.labelled_gap}")
-    section, figure, limit = {
-        "self_at_1": ("self_retrieval", "self@1", limits.self_at_1),
-        "self_at_10": ("self_retrieval", "self@10", limits.self_at_10),
-        "ann_recall_at_10": ("ann_recall", "ann_recall@10", limits.ann_recall_at_10),
-    }[name]
-    measured = (audit[section] or {}).get(figure)
+        return _compared(measured, not breached, figure, f"held-out ceiling - {limits.labelled_gap}")
+    limit = getattr(limits, name)
     # As in the findings: a limit counts as breached where the whole interval lies under it.
     breached = bool(measured and measured["n"] and measured["high"] < limit)
     return _compared(measured, not breached, figure, str(limit), (audit[section] or {}).get("reason"))
+
+
+def _of_findings(findings: list[Mapping[str, Any]], codes: tuple[str, ...]) -> CheckOutcome:
+    """Fails where one of the codes is a warning or an error; notes are counted, and so is what was not measured."""
+    own = [finding for finding in findings if finding["code"] in codes]
+    failing = [finding for finding in own if finding["severity"] != "info"]
+    not_looked_for = {code for finding in findings for code in unmeasured_checks(finding)} & set(codes)
+    errors = sum(finding["severity"] == "error" for finding in failing)
+    figures = {
+        "errors": errors,
+        "warnings": len(failing) - errors,
+        "notes": len(own) - len(failing),
+        "not measured": len(not_looked_for),
+    }
+    text = ", ".join(sorted({finding["code"] for finding in failing})) or "no finding"
+    if not_looked_for:
+        text += f"; not measured: {', '.join(sorted(not_looked_for))}"
+    return CheckOutcome(not failing, error=errors > 0, text=text, figures=figures)
 
 
 def _compared(

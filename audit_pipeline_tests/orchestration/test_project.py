@@ -19,7 +19,7 @@ from audit_pipeline.orchestration.naming import source_partitions_name
 from audit_pipeline.orchestration.project import configured_indexes
 from audit_pipeline.orchestration.running import plan
 from audit_pipeline.settings_file import load_settings
-from audit_pipeline.stages.limits import REPORT_CHECKS
+from audit_pipeline.stages.checks import REPORT_CHECKS
 from audit_pipeline_tests.orchestration.test_both_jobs import BATCH_ASSETS
 from audit_pipeline_tests.small_audit import (
     PREFIX,

@@ -144,6 +144,52 @@ def test_bootstrap_agrees_with_the_normal_interval_of_many_fractions():
     assert bootstrap_mean(values) == mine
 
 
+@pytest.mark.parametrize("n", [20, 100, 400])
+def test_a_hundred_queries_that_all_find_everything_do_not_make_certain_that_every_query_does(n: int):
+    """Constant fractions carry Wilson's bound over the queries: n / (n + 3.84) of n hits."""
+    everything, nothing = bootstrap_mean(np.ones(n)), bootstrap_mean(np.zeros(n))
+    assert (everything.value, everything.high, everything.n) == (1.0, 1.0, n)
+    assert everything.low == pytest.approx(n / (n + 3.8415), abs=1e-4)
+    assert (nothing.value, nothing.low) == (0.0, 0.0)
+    assert nothing.high == pytest.approx(3.8415 / (n + 3.8415), abs=1e-4)
+    level = bootstrap_mean(np.full(n, 0.9))
+    assert level.low is not None
+    assert level.high is not None
+    assert level.low < 0.9 - 1 / n < 0.9 + 0.1 / n < level.high
+
+
+def test_a_worse_sample_never_has_the_better_bound():
+    """A query that finds nine of ten rows, after ninety-nine that find all, is no reason to be surer."""
+    bounds = [bootstrap_mean(np.array([1.0] * (100 - bad) + [0.9] * bad)).low or 0.0 for bad in range(6)]
+    assert bounds == sorted(bounds, reverse=True)
+    assert bounds[1] < bounds[0]
+
+
+@pytest.mark.parametrize("n", [20, 100])
+@pytest.mark.parametrize(
+    ("fractions", "chances"),
+    [
+        ([1, 0], [0.99, 0.01]),
+        ([1, 0], [0.95, 0.05]),
+        ([1, 0.9], [0.95, 0.05]),
+        ([1, 0.9, 0], [0.79, 0.2, 0.01]),
+        ([0, 0.25, 0.5, 0.75, 1], [0.1, 0.15, 0.2, 0.25, 0.3]),
+    ],
+)
+def test_the_interval_of_a_mean_covers_it_at_least_as_often_as_it_says(
+    n: int, fractions: list[float], chances: list[float]
+):
+    generator = np.random.default_rng(3)
+    truth, covered, runs = float(np.dot(fractions, chances)), 0, 400
+    for run in range(runs):
+        mine = bootstrap_mean(generator.choice(fractions, size=n, p=chances), seed=run, draws=200)
+        assert mine.low is not None
+        assert mine.high is not None
+        covered += mine.low <= truth <= mine.high
+    # 400 runs of a 95 % interval cover fewer than 367 times with probability 0.2 %.
+    assert covered >= 0.9175 * runs
+
+
 def test_fifty_nine_rows_see_a_defect_of_five_per_cent():
     share = smallest_visible_share(59)
     assert share is not None

@@ -425,7 +425,7 @@ def sample_arms() -> list[dict[str, Any]]:
 
 
 def sample_ann_settings() -> dict[str, Any]:
-    """Three settings over 60 queries, the declared ones in the middle and under the limit."""
+    """Three settings over 100 queries, the declared ones in the middle and under the limit."""
     settings = parse_settings(
         {
             "name": "sample",
@@ -439,10 +439,10 @@ def sample_ann_settings() -> dict[str, Any]:
     measured = [
         Measured(
             AnnSettings(nprobes, None, None),
-            1 - random.integers(0, lost + 1, 60) / 10,
-            random.normal(milliseconds, 0.1, 60) / 1000,
+            1 - random.integers(0, lost + 1, 100) / 10,
+            random.normal(milliseconds, 0.1, 100) / 1000,
         )
         for nprobes, lost, milliseconds in ((1, 6, 2.0), (4, 3, 2.5), (16, 0, 4.0))
     ]
     section = sweep_section(measured, 1, bootstrap_mean(measured[1].recall), settings, "Build it again.")
-    return section | {"queries": 60, "index_type": "IVF_FLAT", "partitions": 16}
+    return section | {"queries": 100, "index_type": "IVF_FLAT", "partitions": 16}

@@ -97,7 +97,8 @@ def test_starved_nprobes_are_raised_to_what_reaches_the_limit(tables: Tables, tm
     uri, table = tables(lance.IvfFlat(distance_type="cosine", num_partitions=12))
     result = swept(uri, tmp_path, search={"nprobes": 1})
     assert_figures(result, table)
-    assert (result.summary["partitions"], result.summary["status"], result.summary["sure"]) == (12, "raise", True)
+    # Forty queries that find everything have a lower bound of .912, under the limit.
+    assert (result.summary["partitions"], result.summary["status"], result.summary["sure"]) == (12, "raise", False)
     present, chosen = row_of(result, "present"), row_of(result, "recommended")
     assert (present["nprobes"], present["times_present"]["median"]) == (1, 1.0)
     assert chosen["nprobes"] > 1

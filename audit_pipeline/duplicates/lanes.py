@@ -19,6 +19,7 @@ from audit_pipeline.duplicates.minhash_pairs import BandJoin, join_bands
 from audit_pipeline.duplicates.minhash_recall import measure_recall, shingle_pool, shingles_needed
 from audit_pipeline.duplicates.neighbour_pairs import EXACT_SCAN, Neighbours, find_neighbours, sample_recall
 from audit_pipeline.duplicates.pair_table import EXACT, LANES, MINHASH, NEIGHBOUR, Pairs, from_table, to_table, union
+from audit_pipeline.duplicates.regime import QueryRole
 from audit_pipeline.duplicates.rows import Nodes, nodes_of
 from audit_pipeline.duplicates.shingles import jaccard_and_containment, shingle_sets
 from audit_pipeline.duplicates.signatures import signature_matrix
@@ -78,23 +79,26 @@ def neighbour_lane(
     work_dir: Path | None = None,
     roles: Mapping[str, str] | None = None,
     progress: Progress = no_progress,
+    asked: QueryRole | None = None,
 ) -> StageResult:
     """Nearest distinct texts of every exact representative with a usable vector.
 
     ``work_dir`` takes the private index that more than 100,000 distinct texts need; ``roles`` maps batch keys to the
-    role found for them, and pairs of two different ones are left out. Tables: ``neighbour_reach``; ``neighbour_pairs``,
-    numbers of nodes and not ids: millions of pairs of strings would be the largest thing in memory;
+    role found for them, and pairs of two different ones are left out. With ``asked`` every text asks in the query role,
+    and what either text of a pair finds is a candidate. Tables: ``neighbour_reach``; ``neighbour_pairs``, numbers of
+    nodes and not ids: millions of pairs of strings would be the largest thing in memory;
     ``near_misses``: the next neighbours after those, which no neighbour list holds (a sample, schemas.LABEL_POOL).
     Summary: ``neighbours``. Findings: candidates_missed, not_measured.
     """
-    nodes = nodes_of(snapshot, roles)
+    nodes = nodes_of(snapshot, roles, asked)
     representatives = group_exact(nodes, signatures, settings).representatives
     searched = representatives[nodes.usable[representatives]]
     unit = nodes.unit_vectors(searched)
-    found, method = find_neighbours(unit, settings.neighbours + BEYOND, work_dir, progress)
+    asking = None if asked is None else nodes.unit_queries(searched)
+    found, method = find_neighbours(unit, settings.neighbours + BEYOND, work_dir, progress, asking)
     neighbours = Neighbours(found.rows[:, : settings.neighbours], found.cosines[:, : settings.neighbours])
-    recall = bootstrap_mean(sample_recall(unit, neighbours, settings.neighbours, RECALL_SAMPLE))
-    del unit
+    recall = bootstrap_mean(sample_recall(unit, neighbours, settings.neighbours, RECALL_SAMPLE, asking))
+    del unit, asking
     give_back()
     a, b, incomparable = _comparable_pairs(nodes, searched, neighbours)
     last = neighbours.cosines[:, -1]
@@ -130,13 +134,14 @@ def merge_lanes(
     settings: DuplicateSettings,
     roles: Mapping[str, str] | None = None,
     progress: Progress = no_progress,
+    asked: QueryRole | None = None,
 ) -> StageResult:
     """All candidate pairs with every figure: Jaccard, containment, cosine in float64, and whether they are windows.
 
     Tables: ``candidate_pairs``. Summary: ``pairs`` (possible, candidates, never looked at, windows) and ``lanes``.
     Findings: chunk_windows.
     """
-    nodes = nodes_of(snapshot, roles)
+    nodes = nodes_of(snapshot, roles, asked)
     lexical = from_table(nodes, lexical_pairs)
     neighbour = tuple(neighbour_pairs[side].to_numpy() for side in ("node_a", "node_b"))
     del lexical_pairs, neighbour_pairs
@@ -234,7 +239,7 @@ def _beyond(
     code, first = np.unique(code, return_index=True)
     new = ~np.isin(code, kept) & nodes.comparable(left[first], right[first])
     a, b = code[new] // max(len(nodes), 1), code[new] % max(len(nodes), 1)
-    return a, b, found.cosines[query[first[new]], k + place[first[new]]]
+    return a, b, nodes.cosines(a, b)
 
 
 def _comparable_pairs(nodes: Nodes, searched: np.ndarray, neighbours: Neighbours) -> tuple[np.ndarray, np.ndarray, int]:

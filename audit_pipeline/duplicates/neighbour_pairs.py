@@ -35,8 +35,12 @@ class Neighbours:
     cosines: np.ndarray
 
 
-def exact_neighbours(unit: np.ndarray, queries: np.ndarray, k: int, progress: Progress = no_progress) -> Neighbours:
+def exact_neighbours(
+    unit: np.ndarray, queries: np.ndarray, k: int, progress: Progress = no_progress, asking: np.ndarray | None = None
+) -> Neighbours:
     """The k nearest other rows of the rows ``queries``, by scanning all of ``unit`` (m, d) float32 of norm 1.
+
+    A row asks with its vector of ``asking`` (m, d), by default with that of ``unit``.
 
     Blocks of float32 matrix products, the best of each rescored in float64. Time grows with m x len(queries).
     """
@@ -44,6 +48,8 @@ def exact_neighbours(unit: np.ndarray, queries: np.ndarray, k: int, progress: Pr
 
     m = len(unit)
     matrix = torch.from_numpy(np.ascontiguousarray(unit))
+    asking = unit if asking is None else asking
+    by = matrix if asking is unit else torch.from_numpy(np.ascontiguousarray(asking))
     width = min(k + _SPARE, m - 1)
     result = _empty(len(queries), k)
     if width < 1:
@@ -52,25 +58,32 @@ def exact_neighbours(unit: np.ndarray, queries: np.ndarray, k: int, progress: Pr
     for start in range(0, len(queries), block):
         part = queries[start : start + block]
         index = torch.from_numpy(part)
-        scores = matrix[index] @ matrix.T
+        scores = by[index] @ matrix.T
         scores[torch.arange(len(part)), index] = -2.0
         found = torch.topk(scores, width, dim=1, sorted=False).indices.numpy()
-        _rescore(unit, part, found, result, start)
+        _rescore(unit, asking[part], found, result, start)
         progress("nearest neighbours", min(start + block, len(queries)), len(queries))
     return result
 
 
 def index_neighbours(
-    unit: np.ndarray, queries: np.ndarray, k: int, folder: Path, progress: Progress = no_progress
+    unit: np.ndarray,
+    queries: np.ndarray,
+    k: int,
+    folder: Path,
+    progress: Progress = no_progress,
+    asking: np.ndarray | None = None,
 ) -> Neighbours:
     """The k nearest other rows of the rows ``queries`` from a private LanceDB index (IVF_SQ) built in ``folder``.
+
+    A row asks with its vector of ``asking`` (m, d), by default with that of ``unit``.
 
     The folder is there only for as long. The index proposes; cosines are float64 from ``unit``. Lists are trained on a
     random sample, so two builds may lose different neighbours: recall has to be measured against a scan. Time grows
     with m^1.5; memory beside ``unit`` is a block of rows and the bounded cache of the index.
     """
     try:
-        return _ask(_built(unit, folder), unit, queries, k, progress)
+        return _ask(_built(unit, folder), unit, queries, k, progress, unit if asking is None else asking)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -98,13 +111,15 @@ def _built(unit: np.ndarray, folder: Path) -> Any:
     return table
 
 
-def _ask(table: Any, unit: np.ndarray, queries: np.ndarray, k: int, progress: Progress) -> Neighbours:
+def _ask(
+    table: Any, unit: np.ndarray, queries: np.ndarray, k: int, progress: Progress, asking: np.ndarray
+) -> Neighbours:
     width = k + _SPARE + 1
     result = _empty(len(queries), k)
     for start in range(0, len(queries), _INDEX_BATCH):
         part = queries[start : start + _INDEX_BATCH]
         answer = (
-            table.search(list(unit[part]))
+            table.search(list(asking[part]))
             .distance_type("cosine")
             .nprobes(_PROBED_LISTS)
             .limit(width)
@@ -118,33 +133,40 @@ def _ask(table: Any, unit: np.ndarray, queries: np.ndarray, k: int, progress: Pr
         found = np.full((len(part), width), -1, dtype=np.int64)
         found[query, place] = row
         found[found == part[:, None]] = -1
-        _rescore(unit, part, found, result, start)
+        _rescore(unit, asking[part], found, result, start)
         progress("nearest neighbours", min(start + _INDEX_BATCH, len(queries)), len(queries))
     return result
 
 
 def find_neighbours(
-    unit: np.ndarray, k: int, folder: Path | None, progress: Progress = no_progress
+    unit: np.ndarray,
+    k: int,
+    folder: Path | None,
+    progress: Progress = no_progress,
+    asking: np.ndarray | None = None,
 ) -> tuple[Neighbours, str]:
     """The k nearest other rows of every row, and the method: a scan up to 100,000 rows, a private index above.
 
-    ``folder`` is where the private index goes. One that is needed must have a folder.
+    ``folder`` is where the private index goes. One that is needed must have a folder. A row asks with its vector of
+    ``asking`` (m, d), by default with that of ``unit``.
     """
     queries = np.arange(len(unit))
     if len(unit) <= EXACT_SCAN_LIMIT:
-        return exact_neighbours(unit, queries, k, progress), EXACT_SCAN
+        return exact_neighbours(unit, queries, k, progress, asking), EXACT_SCAN
     if folder is None:
         raise ValueError(f"{len(unit)} distinct texts need a private index, and there is no folder for it")
-    return index_neighbours(unit, queries, k, folder, progress), PRIVATE_INDEX
+    return index_neighbours(unit, queries, k, folder, progress, asking), PRIVATE_INDEX
 
 
-def sample_recall(unit: np.ndarray, neighbours: Neighbours, k: int, sample: int) -> np.ndarray:
+def sample_recall(
+    unit: np.ndarray, neighbours: Neighbours, k: int, sample: int, asking: np.ndarray | None = None
+) -> np.ndarray:
     """Share of the exact top k that each of ``sample`` evenly spread rows has in ``neighbours``, by score.
 
     A neighbour counts where its cosine reaches the k-th best exact one within 1e-6, so ties are no losses.
     """
     queries = np.unique(np.linspace(0, len(unit) - 1, min(sample, len(unit))).astype(np.int64))
-    exact = exact_neighbours(unit, queries, k)
+    exact = exact_neighbours(unit, queries, k, asking=asking)
     wanted = np.count_nonzero(exact.rows >= 0, axis=1)
     queries, exact_cosines, wanted = queries[wanted > 0], exact.cosines[wanted > 0], wanted[wanted > 0]
     if not len(queries):
@@ -159,12 +181,12 @@ def _empty(queries: int, k: int) -> Neighbours:
     return Neighbours(np.full((queries, k), -1, dtype=np.int64), np.full((queries, k), np.nan))
 
 
-def _rescore(unit: np.ndarray, queries: np.ndarray, found: np.ndarray, result: Neighbours, start: int) -> None:
-    """Writes the best of the rows ``found`` (q, width; -1 for none) of each query into ``result`` from ``start``."""
+def _rescore(unit: np.ndarray, asking: np.ndarray, found: np.ndarray, result: Neighbours, start: int) -> None:
+    """Writes the best of the rows ``found`` (q, width; -1 for none) of each asking vector into ``result`` from ``start``."""
     k = result.rows.shape[1]
-    for low in range(0, len(queries), 512):
+    for low in range(0, len(asking), 512):
         rows = found[low : low + 512]
-        left = unit[queries[low : low + 512]].astype(np.float64)
+        left = asking[low : low + 512].astype(np.float64)
         cosines = np.einsum("qd,qwd->qw", left, unit[np.maximum(rows, 0)].astype(np.float64))
         cosines[rows < 0] = -np.inf
         # Rounded for the order only: rows that tie within 1e-7 stand in row order on every machine.

@@ -11,11 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from audit_pipeline.corpus.text import is_blank
+from audit_pipeline.duplicates.regime import QueryRole
 from audit_pipeline.index.snapshot import USABLE, TableSnapshot
 
 _NO_DATE = np.iinfo(np.int32).max
 _TEXT_BLOCK = 8192
 _PAIR_BLOCK = 8192
+_NORM_TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,9 @@ class Nodes:
 
     Arrays are (n,) and aligned: ``row`` is the ordinal in the snapshot, ``source``/``document``/``role`` are codes
     with -1 for unknown, ``date`` is in days with the largest value for unknown, ``position`` has -1 for unknown,
-    ``usable`` says whether the row holds a vector with a direction, and a text it can be of.
+    ``usable`` says whether the row holds a vector with a direction, and a text it can be of. With ``asked`` the cosine
+    of a pair is that of the newer node's text in the query role and the older one's stored vector (regime query): a
+    text is checked against those that are stored already, so an unordered pair has one score.
     """
 
     snapshot: TableSnapshot
@@ -37,6 +41,7 @@ class Nodes:
     date: np.ndarray
     position: np.ndarray
     usable: np.ndarray
+    asked: QueryRole | None = None
 
     def __len__(self) -> int:
         return len(self.row)
@@ -57,6 +62,14 @@ class Nodes:
             norms[start : start + _TEXT_BLOCK] = np.sqrt(np.einsum("ij,ij->i", block, block))
         norms[~self.usable | (norms == 0)] = 1.0
         return norms
+
+    @property
+    def all_unit(self) -> bool:
+        """Whether every vector that cosines are taken of has norm 1, in either role."""
+        norms = [self.norms[self.usable]]
+        if self.asked is not None:
+            norms.append(self.asked.norms[self.asked.place[self.row[self.usable]]])
+        return all(bool(np.all(np.abs(part - 1) <= _NORM_TOLERANCE)) for part in norms)
 
     def source_name(self, code: int) -> str:
         return self.sources[code] if code >= 0 else "(none)"
@@ -87,6 +100,16 @@ class Nodes:
             unit[start : start + _TEXT_BLOCK] = self.snapshot.vectors[self.row[part]] / self.norms[part, None]
         return unit
 
+    def unit_queries(self, nodes: np.ndarray) -> np.ndarray:
+        """(len(nodes), d) float32 vectors of norm 1 that the nodes' texts are searched for with."""
+        if self.asked is None:
+            return self.unit_vectors(nodes)
+        unit = np.empty((len(nodes), self.snapshot.vectors.shape[1]), dtype=np.float32)
+        for start in range(0, len(nodes), _TEXT_BLOCK):
+            place = self.asked.place[self.row[nodes[start : start + _TEXT_BLOCK]]]
+            unit[start : start + _TEXT_BLOCK] = self.asked.vectors[place] / self.asked.norms[place, None]
+        return unit
+
     def cosines(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Cosine of each pair of nodes in float64, (len,); NaN where a side has no usable vector or the roles differ.
 
@@ -97,19 +120,34 @@ class Nodes:
         vectors = self.snapshot.vectors
         for start in range(0, len(known), _PAIR_BLOCK):
             part = known[start : start + _PAIR_BLOCK]
-            left = vectors[self.row[a[part]]].astype(np.float64)
-            right = vectors[self.row[b[part]]].astype(np.float64)
-            dots = np.einsum("ij,ij->i", left, right)
-            cosine[part] = dots / (self.norms[a[part]] * self.norms[b[part]])
+            newer, older = self._by_age(a[part], b[part])
+            left, norms = self._asking(newer)
+            right = vectors[self.row[older]].astype(np.float64)
+            cosine[part] = np.einsum("ij,ij->i", left.astype(np.float64), right) / (norms * self.norms[older])
         return np.clip(cosine, -1.0, 1.0)
+
+    def _by_age(self, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The newer node of each pair by (ingestion date, chunk id), and the older; undated rows are the newest."""
+        swapped = self.seniority[a] < self.seniority[b]
+        return np.where(swapped, b, a), np.where(swapped, a, b)
+
+    def _asking(self, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The vectors of the nodes as those that ask, and their norms."""
+        if self.asked is None:
+            return self.snapshot.vectors[self.row[nodes]], self.norms[nodes]
+        place = self.asked.place[self.row[nodes]]
+        return self.asked.vectors[place], self.asked.norms[place]
 
     def comparable(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """(len,) bool: the two nodes are not known to carry vectors of different roles."""
         return (self.role[a] == self.role[b]) | (self.role[a] < 0) | (self.role[b] < 0)
 
 
-def nodes_of(snapshot: TableSnapshot, roles: Mapping[str, str] | None = None) -> Nodes:
+def nodes_of(
+    snapshot: TableSnapshot, roles: Mapping[str, str] | None = None, asked: QueryRole | None = None
+) -> Nodes:
     """Nodes of a snapshot. ``roles`` maps batch keys to the role found for them; batches left out are unknown.
+    ``asked`` is given under regime query: a row without a vector in the query role is as good as without one.
 
     Where an id stands on several rows, one row stands for it: the first by (usable vector, text), whatever the
     order of the rows in the table.
@@ -118,6 +156,8 @@ def nodes_of(snapshot: TableSnapshot, roles: Mapping[str, str] | None = None) ->
     usable = snapshot.vector_state == USABLE
     if "text" not in snapshot.absent:  # the vector of nothing at all tells nothing of how alike texts are
         usable &= ~is_blank(table["text"]).to_numpy(zero_copy_only=False)
+    if asked is not None:
+        usable &= asked.usable
     ids = table["chunk_id"].combine_chunks()
     if isinstance(ids, pa.ChunkedArray):
         ids = pa.concat_arrays(ids.chunks) if ids.num_chunks else pa.array([], type=pa.string())
@@ -152,6 +192,7 @@ def nodes_of(snapshot: TableSnapshot, roles: Mapping[str, str] | None = None) ->
         date=days.fill_null(_NO_DATE).to_numpy(zero_copy_only=False),
         position=position.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64),
         usable=usable[row],
+        asked=asked,
     )
 
 

@@ -24,23 +24,25 @@ from audit_pipeline.duplicates.labelled_pairs import (
 )
 from audit_pipeline.duplicates.pair_table import EXACT, Pairs, from_table
 from audit_pipeline.duplicates.recommend import LEAST_AUC, LEAST_LABELS, Resampled, best_row
+from audit_pipeline.duplicates.regime import QueryRole, name_regime, regime_words
 from audit_pipeline.duplicates.rows import Nodes, nodes_of
 from audit_pipeline.duplicates.sweep import Candidates, Judged, sweep_table
 from audit_pipeline.findings import Finding
 from audit_pipeline.index.snapshot import TableSnapshot
 from audit_pipeline.results import StageResult
 
-_NORM_TOLERANCE = 1e-3
-
 
 def similarity_floor(
-    snapshot: TableSnapshot, settings: DuplicateSettings, roles: Mapping[str, str] | None = None
+    snapshot: TableSnapshot,
+    settings: DuplicateSettings,
+    roles: Mapping[str, str] | None = None,
+    asked: QueryRole | None = None,
 ) -> StageResult:
     """Cosine of random pairs. Tables: ``similarity_floor``, ``random_pairs`` (a few of them, schemas.LABEL_POOL).
 
     Summary: ``floor`` (of all sources; null with n 0).
     """
-    nodes = nodes_of(snapshot, roles)
+    nodes = nodes_of(snapshot, roles, asked)
     table = measure_floor(nodes, settings.floor_pairs, settings.thresholds)
     of_all = [row for row in table.to_pylist() if row["scope"] == ALL]
     floor: dict[str, Any] = {name: statistic(table, ALL, name) for name in ("mean", *QUANTILES, "max")}
@@ -57,17 +59,18 @@ def threshold_sweep(
     labels: Path | None = None,
     roles: Mapping[str, str] | None = None,
     store_ids: pa.Table | None = None,
+    asked: QueryRole | None = None,
 ) -> StageResult:
     """The sweep over the candidate pairs and the recommended threshold.
 
     ``labels`` is the file of labels.pairs, whose ids may be those of ``store_ids`` (in_table_ids). Only pairs of origin
     corpus count; constructed ones sit elsewhere in the score distribution.
-    Tables: ``threshold_sweep``. Summary: ``sweep``, ``recommended``, ``labels``.
+    Tables: ``threshold_sweep``. Summary: ``regime``, ``sweep``, ``recommended``, ``labels``.
     Findings:
     labels_invalid, labels_few, no_usable_threshold, candidates_missed. Raises AuditInputError for a labels file that
     cannot be used.
     """
-    nodes = nodes_of(snapshot, roles)
+    nodes = nodes_of(snapshot, roles, asked)
     pairs = from_table(nodes, candidate_pairs)
     given = read_labelled_pairs(labels) if labels is not None else None
     if given is not None and store_ids is not None:
@@ -84,6 +87,7 @@ def threshold_sweep(
         swept, judged, similarity_floor, reach, settings.thresholds, _store_scores(nodes, settings.thresholds)
     )
     recommended, found = _recommend(table, judged, resampled, similarity_floor, settings.thresholds)
+    recommended, found = name_regime(recommended, found, settings.regime, asked)
     chosen = [threshold == recommended["threshold"] for threshold in settings.thresholds]
     table = table.set_column(
         table.schema.get_field_index("recommended"), table.schema.field("recommended"), pa.array(chosen)
@@ -98,6 +102,7 @@ def threshold_sweep(
     found += findings.labels_few(judged.duplicates, judged.others)
     constructed = known.where(~known.corpus)
     summary = {
+        "regime": {"name": settings.regime, "words": regime_words(settings.regime, asked)},
         "sweep": table.to_pylist(),
         "recommended": recommended,
         "labels": {
@@ -122,6 +127,7 @@ def duplicate_clusters(
     settings: DuplicateSettings,
     roles: Mapping[str, str] | None = None,
     provisional: bool = False,
+    asked: QueryRole | None = None,
 ) -> StageResult:
     """Clusters of the pairs that pass, and how redundant the corpus is.
 
@@ -130,7 +136,7 @@ def duplicate_clusters(
     behind, only equal or verified text is offered for removal. Tables: ``duplicate_clusters``. Summary: ``redundancy``
     (each lane including those before it; embedding None without a threshold) and ``clusters``.
     """
-    nodes = nodes_of(snapshot, roles)
+    nodes = nodes_of(snapshot, roles, asked)
     pairs = from_table(nodes, candidate_pairs)
     exact = pairs.in_lane(EXACT)
     lexical = exact | (pairs.verified & ~pairs.window)
@@ -235,7 +241,7 @@ def _store_scores(nodes: Nodes, thresholds: list[float]) -> list[float | None]:
     only where all vectors have norm 1.
     """
     metric = nodes.snapshot.metric
-    if metric != "cosine" and np.any(np.abs(nodes.norms[nodes.usable] - 1) > _NORM_TOLERANCE):
+    if metric != "cosine" and not nodes.all_unit:
         return [None] * len(thresholds)
     scale = 2.0 if metric == "l2" else 1.0
     return [round(scale * (1 - threshold), 12) for threshold in thresholds]

@@ -218,7 +218,13 @@ class DuplicateSettings(Settings):
     thresholds: list[Share] = Field(
         default=[0.90, 0.92, 0.94, 0.96, 0.97, 0.98, 0.99], min_length=2, description="Cosine thresholds of the sweep."
     )
-    regime: Literal["stored"] = Field(default="stored", description="stored: stored vectors on both sides.")
+    regime: Literal["stored", "query"] = Field(
+        default="stored",
+        description=(
+            "stored: stored vectors on both sides. query: the newer text of a pair in the query role against the older "
+            "one's stored vector, for a team that checks new text so; encodes every text once more."
+        ),
+    )
     bucket_cap: int = Field(default=200, ge=2, description="Rows of one LSH bucket above which it is joined as a star.")
     twin_similarity: Share = Field(default=0.8, description="Word-sequence similarity from which two texts are twins.")
     floor_pairs: int = Field(default=200_000, ge=100, description="Random pairs behind the similarity floor.")
@@ -296,6 +302,10 @@ class IndexAuditSettings(Settings):
             raise ValueError("index: an index as it stands (managed: false) needs 'uri' and 'table': name both")
         if self.index.table == "*":
             self._check_many_tables()
+        if self.duplicates.regime == "query" and self.encoder.kind == "none":
+            raise ValueError(
+                "duplicates.regime: 'query' needs an encoder for the query role: name its kind, or set it to stored"
+            )
         if self.labels.see_also and not any(source.format == "docstrings" for source in self.sources):
             raise ValueError("labels.see_also: no source has the format docstrings: add one, or set it to false")
         return self

@@ -182,7 +182,7 @@ def _empty(queries: int, k: int) -> Neighbours:
 
 
 def _rescore(unit: np.ndarray, asking: np.ndarray, found: np.ndarray, result: Neighbours, start: int) -> None:
-    """Writes the best of the rows ``found`` (q, width; -1 for none) of each asking vector into ``result`` from ``start``."""
+    """Writes the best of the rows ``found`` (q, width; -1: none) for each vector into ``result`` from ``start``."""
     k = result.rows.shape[1]
     for low in range(0, len(asking), 512):
         rows = found[low : low + 512]

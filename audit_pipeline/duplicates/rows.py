@@ -143,9 +143,7 @@ class Nodes:
         return (self.role[a] == self.role[b]) | (self.role[a] < 0) | (self.role[b] < 0)
 
 
-def nodes_of(
-    snapshot: TableSnapshot, roles: Mapping[str, str] | None = None, asked: QueryRole | None = None
-) -> Nodes:
+def nodes_of(snapshot: TableSnapshot, roles: Mapping[str, str] | None = None, asked: QueryRole | None = None) -> Nodes:
     """Nodes of a snapshot. ``roles`` maps batch keys to the role found for them; batches left out are unknown.
     ``asked`` is given under regime query: a row without a vector in the query role is as good as without one.
 

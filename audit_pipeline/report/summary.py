@@ -119,8 +119,9 @@ def _agreement_line(audit: Mapping[str, Any]) -> list[str]:
 def _threshold(audit: Mapping[str, Any]) -> str:
     row = audit["duplicates"]["recommended"]
     if row["threshold"] is None:
-        return "no duplicate threshold recommended"
-    return f"duplicates from cosine {row['threshold']:g}{' (provisional)' if row['provisional'] else ''}"
+        return f"no duplicate threshold recommended (regime {row['regime']})"
+    provisional = ", provisional" if row["provisional"] else ""
+    return f"duplicates from cosine {row['threshold']:g} (regime {row['regime']}{provisional})"
 
 
 def _encoded(audit: Mapping[str, Any]) -> str:

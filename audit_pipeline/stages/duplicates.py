@@ -18,6 +18,7 @@ from audit_pipeline.index.snapshot import TableSnapshot
 from audit_pipeline.memory import give_back
 from audit_pipeline.results import StageResult
 from audit_pipeline.stages.index import pinned_snapshot
+from audit_pipeline.stages.regime import regime_not_measured, texts_in_query_role
 from audit_pipeline.stages.vectors import roles_of_batches
 from audit_pipeline.stages.workspace import Workspace, corpus_stage
 from audit_pipeline.state import read_table
@@ -62,8 +63,9 @@ def neighbour_pairs(workspace: Workspace) -> StageResult:
     settings = workspace.settings.duplicates
     roles = roles_of_batches(workspace)
     folder = workspace.state.corpus / "neighbour_index"
+    asked = texts_in_query_role(workspace, first=True)
     give_back()
-    near = lanes.neighbour_lane(snapshot, text_hashes(workspace), settings, folder, roles, workspace.progress)
+    near = lanes.neighbour_lane(snapshot, text_hashes(workspace), settings, folder, roles, workspace.progress, asked)
     # No name here holds the two tables, so the merge can let go of them once they are arrays.
     merged = lanes.merge_lanes(
         snapshot,
@@ -72,9 +74,12 @@ def neighbour_pairs(workspace: Workspace) -> StageResult:
         settings,
         roles,
         workspace.progress,
+        asked,
     )
     near.tables["other_texts"] = _other_texts(workspace, snapshot)
-    return StageResult(near.tables | merged.tables, near.summary | merged.summary, [*near.findings, *merged.findings])
+    unmeasured = regime_not_measured(workspace)  # where that is why, the lane's own reason is a wrong one
+    findings = [*(unmeasured or near.findings), *merged.findings]
+    return StageResult(near.tables | merged.tables, near.summary | merged.summary, findings)
 
 
 def _other_texts(workspace: Workspace, snapshot: TableSnapshot) -> pa.Table:
@@ -95,7 +100,10 @@ def _other_texts(workspace: Workspace, snapshot: TableSnapshot) -> pa.Table:
 def similarity_floor(workspace: Workspace) -> StageResult:
     """Cosine of unrelated texts."""
     return stages.similarity_floor(
-        pinned_snapshot(workspace), workspace.settings.duplicates, roles_of_batches(workspace)
+        pinned_snapshot(workspace),
+        workspace.settings.duplicates,
+        roles_of_batches(workspace),
+        texts_in_query_role(workspace),
     )
 
 
@@ -112,6 +120,7 @@ def threshold_sweep(workspace: Workspace) -> StageResult:
         Path(labels) if labels else None,
         roles_of_batches(workspace),
         _store_ids(workspace),
+        texts_in_query_role(workspace),
     )
 
 
@@ -135,4 +144,5 @@ def duplicate_clusters(workspace: Workspace) -> StageResult:
         workspace.settings.duplicates,
         roles_of_batches(workspace),
         provisional=recommended["provisional"],
+        asked=texts_in_query_role(workspace),
     )

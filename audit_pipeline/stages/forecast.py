@@ -16,6 +16,7 @@ from audit_pipeline.encoder.truncation_probe import LONG_ROWS, MOST_ENCODINGS
 from audit_pipeline.stages.asked_again import asked_sentences
 from audit_pipeline.stages.both_sides import both_sides_texts
 from audit_pipeline.stages.ingest import BatchChange
+from audit_pipeline.stages.regime import texts_to_ask
 from audit_pipeline.stages.texts import embedded
 from audit_pipeline.stages.workspace import Workspace
 
@@ -35,6 +36,7 @@ class Forecast:
     minutes: float | None  # None where nothing has to be encoded here
     sent_to: str | None = None  # the server that gets the texts
     tokens_estimated: bool = False
+    asked_texts: int = 0  # passages in the query role, for duplicates.regime query
 
     def as_text(self, name: str) -> str:
         """One line for the terminal."""
@@ -42,10 +44,11 @@ class Forecast:
         if self.sent_to is not None:
             minutes = f"they would be sent to {self.sent_to}, nothing was sent now"
         about = "about " if self.tokens_estimated else ""
+        asked = f", {self.asked_texts:,} in the query role for the duplicates" if self.asked_texts else ""
         return (
             f"{name}: {self.batches:,} batches to bring up to date ({self.rows:,} rows); {self.texts:,} passages to "
             f"encode ({about}{self.tokens:,} tokens), at most {self.probe_texts:,} texts for the probes "
-            f"and {self.check_texts:,} for the checks of vectors; {minutes}"
+            f"and {self.check_texts:,} for the checks of vectors{asked}; {minutes}"
         )
 
 
@@ -76,16 +79,17 @@ def forecast(workspace: Workspace, changes: list[BatchChange]) -> Forecast:
     if encoder is not None and workspace.settings.labels.observed:
         probes += 2 * total  # in the configured prompt, and in the one that production turns out to send
     checks = 0 if encoder is None else _check_texts(workspace, encoder, found)
+    asked_texts = 0 if encoder is None else texts_to_ask(workspace, encoder)
     minutes = None
     if encoder is not None and sample and not encoder.is_remote:
         encoder.encode(sample[:1])  # the first call loads the model
         started = time.perf_counter()
         encoder.encode(sample, prompt=prompt)
         seconds_per_text = (time.perf_counter() - started) / len(sample)
-        minutes = (texts + probes + checks) * seconds_per_text / 60
+        minutes = (texts + probes + checks + asked_texts) * seconds_per_text / 60
     sent_to = workspace.settings.encoder.base_url if encoder is not None and encoder.is_remote else None
     estimated = encoder is not None and encoder.counts_are_estimates
-    return Forecast(len(changes), rows, texts, tokens, probes, checks, minutes, sent_to, estimated)
+    return Forecast(len(changes), rows, texts, tokens, probes, checks, minutes, sent_to, estimated, asked_texts)
 
 
 def _check_texts(workspace: Workspace, encoder: Encoder, rows: int | None) -> int:

@@ -18,6 +18,7 @@ import pyarrow as pa
 from audit_pipeline import schemas
 from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.corpus.store import SourceStore, StoreScan
+from audit_pipeline.duplicates.regime import QueryRole
 from audit_pipeline.duplicates.signatures import scheme_of_settings
 from audit_pipeline.encoder.protocol import Spending
 from audit_pipeline.encoder.vector_store import Encoded, VectorStore
@@ -66,6 +67,7 @@ class Workspace:
         self._spent_before: Spending | None = None
         self.opened: TableSnapshot | None = None
         self.pinned: TableSnapshot | None = None
+        self.asked: tuple[TableSnapshot, QueryRole] | None = None
         self._scan: StoreScan | None = None
 
     @property

@@ -111,7 +111,8 @@ def auditing(folder: Path, corpus: Corpus, encoded: Path) -> AuditTable:
         written = lancedb.connect(str(inside / "db")).create_table("docs", table)
         if after is not None:
             after(written)
-        parts = {name: attributes.pop(name) for name in ("labels", "sources", "sample", "report") if name in attributes}
+        named = ("labels", "sources", "sample", "report", "duplicates")
+        parts = {name: attributes.pop(name) for name in named if name in attributes}
         parts["sample"] = {"arms": 0, "ann_sweep": 0} | parts.get("sample", {})
         (inside / "state").mkdir()
         (inside / "state" / "vectors").symlink_to(encoded)

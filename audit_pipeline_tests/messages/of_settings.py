@@ -202,6 +202,11 @@ MISTAKES = [
         "encoder: a managed index needs one: name its kind, or set index.managed to false",
     ),
     (
+        "a query role without an encoder",
+        STANDS + "  index: {managed: false, uri: l, table: t}\n  duplicates: {regime: query}\n",
+        "duplicates.regime: 'query' needs an encoder for the query role: name its kind, or set it to stored",
+    ),
+    (
         "as it stands without uri",
         STANDS + "  index: {managed: false, table: docs}\n",
         "index: an index as it stands (managed: false) needs 'uri' and 'table': name both",

@@ -267,6 +267,7 @@ def sample_duplicates(labels: bool = True) -> dict[str, Any]:
             "exact_sample_recall": Proportion(1.0, 0.98, 1.0, 200).as_dict(),
         },
         "floor": {"mean": 0.71, "p50": 0.71, "p90": 0.78, "p99": 0.84, "p99.9": 0.88, "max": 0.97, "n": 200_000},
+        "regime": {"name": "stored", "words": "stored vectors on both sides"},
         "sweep": sample_sweep(labels),
         "recommended": {
             "threshold": 0.96,
@@ -274,6 +275,7 @@ def sample_duplicates(labels: bool = True) -> dict[str, Any]:
             "high": 0.97 if labels else None,
             "provisional": not labels,
             "edge": False,
+            "regime": "stored",
             "reason": "largest precision + recall_pipeline" if labels else "rests on the similarity floor alone",
         },
         "clusters": {

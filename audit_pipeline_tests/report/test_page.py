@@ -128,7 +128,7 @@ def test_without_labels_the_page_says_so_and_marks_the_threshold_provisional() -
     text = "".join(parsed(render_page(sample_audit(labels=False), {})).text)
     assert "real queries were not measured" in text
     assert "Labelled retrieval: whether real queries find their answers is unknown" in text
-    assert "provisionally" in text
+    assert "Call two chunks duplicates from cosine 0.96 in regime stored, provisionally" in text
     assert "Would other search settings do better, or cost less?" in text
     assert "← as configured" in text
     assert "← recommended, ✓ reaches the limit" in text
@@ -154,7 +154,7 @@ def test_an_audit_that_measured_next_to_nothing_still_renders(audit: dict[str, A
     assert "<svg" not in page
     text = "".join(parsed(page).text)
     assert "Nothing is to blame" in text
-    assert "No threshold is recommended" in text
+    assert "No threshold is recommended for regime stored." in text
     assert not re.search(r"\b(nan|None|inf)\b", text.replace("(none)", ""))
 
 

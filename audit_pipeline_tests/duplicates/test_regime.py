@@ -75,7 +75,9 @@ def test_candidates_are_what_each_text_finds_among_the_stored_vectors():
     score = unit[0] @ unit[1].T
     np.fill_diagonal(score, -2)
     found = {tuple(sorted((row, int(other)))) for row in range(60) for other in np.argsort(-score[row])[:3]}
-    assert neighbour_ids(snapshot, result.tables["neighbour_pairs"]) == [(f"c{a:05d}", f"c{b:05d}") for a, b in sorted(found)]
+    assert neighbour_ids(snapshot, result.tables["neighbour_pairs"]) == [
+        (f"c{a:05d}", f"c{b:05d}") for a, b in sorted(found)
+    ]
     last = np.sort(score, axis=1)[:, -3]
     assert np.allclose(result.tables["neighbour_reach"]["last_cosine"].to_numpy(), last, atol=1e-6)
     assert result.summary["neighbours"]["exact_sample_recall"]["value"] == 1

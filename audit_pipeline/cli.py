@@ -137,6 +137,10 @@ def label_queue(
     labelled: Annotated[
         list[Path] | None, typer.Option("--labelled", help="Labels file whose pairs to leave out, beside labels.pairs.")
     ] = None,
+    lowest: Annotated[
+        float | None,
+        typer.Option("--from-cosine", min=-1, max=1, help="Only candidates of the score bands from this cosine up."),
+    ] = None,
     output: OutputOption = None,
 ) -> None:
     """Write the pairs worth a label, drawn from the last audit, in a random order. Stop reading wherever you like."""
@@ -145,7 +149,7 @@ def label_queue(
     shown, chosen = labelling.text_of(text), labelling.format_of(kind, output)
     corpus = labelling.corpus_of(_root(state), name)
     assert corpus is not None  # a name is given
-    rows = labelling.label_queue(corpus, pairs, seed, labelled or [], shown)
+    rows = labelling.label_queue(corpus, pairs, seed, labelled or [], shown, lowest)
     _write(rows, labelling.queue_columns(shown), chosen, output, f"{len(rows)} pairs to label")
 
 

@@ -45,7 +45,12 @@ class Pool:
 
 
 def draw_queue(
-    pool: Pool, thresholds: list[float], pairs: int, seed: int, labelled: pa.Table | None = None
+    pool: Pool,
+    thresholds: list[float],
+    pairs: int,
+    seed: int,
+    labelled: pa.Table | None = None,
+    lowest: float | None = None,
 ) -> pa.Table:
     """At most ``pairs`` pairs to label (QUEUE) in a random order; ``labelled`` (chunk_id_a < chunk_id_b) are left out.
 
@@ -54,6 +59,9 @@ def draw_queue(
     bands get, and the other way round. Copies and windows are no part of it: equal texts need no reading, and windows
     are in no sweep. Within a band every unlabelled candidate is equally likely to be drawn, in whatever lane it is, and
     any beginning of the queue is a random sample of it. A pair is in the queue once, by the first draw that has it.
+
+    With ``lowest`` all of them are drawn by band, from the bands that lie above this cosine: with enough ``pairs``
+    whole bands are read, and the share of duplicates among what these cuts flag is counted, not estimated.
     """
     candidates = _unlabelled(_worth_reading(pool.candidates), labelled)
     near = _unlabelled(_unlabelled(pool.near_misses, pool.candidates), labelled)
@@ -64,11 +72,14 @@ def draw_queue(
     lanes = lane_matrix(candidates)
     alone = lanes[:, LANES.index(MINHASH)] & (lanes.sum(axis=1) == 1)
     in_band = np.bincount(band, minlength=len(edges) - 1)
+    if lowest is not None:
+        in_band[edges[:-1] < lowest] = 0
     others = {MINHASH_ONLY: int(alone.sum()), NEAR_MISS: len(near), RANDOM: len(random)}
-    quota = {draw: min(round(_SHARE[draw] * pairs), size) for draw, size in others.items()}
+    asked = dict.fromkeys(others, 0) if lowest is not None else others
+    quota = {draw: min(round(_SHARE[draw] * pairs), size) for draw, size in asked.items()}
     of_bands = even_shares(pairs - sum(quota.values()), in_band)
     spare = pairs - sum(quota.values()) - int(of_bands.sum())
-    more = even_shares(spare, np.array([others[draw] - quota[draw] for draw in others]))
+    more = even_shares(spare, np.array([asked[draw] - quota[draw] for draw in others]))
     quota = {draw: quota[draw] + int(extra) for draw, extra in zip(quota, more.tolist(), strict=True)}
     order = _order(candidates, seed, BAND)
     drawn = [

@@ -132,7 +132,14 @@ def corpus_of(root: Path, name: str | None) -> LabelledCorpus | None:
     return LabelledCorpus(load(root, reports[0].name)) if len(reports) == 1 else None
 
 
-def label_queue(corpus: LabelledCorpus, pairs: int, seed: int, labelled: Sequence[Path], text: Text) -> list[Row]:
+def label_queue(
+    corpus: LabelledCorpus,
+    pairs: int,
+    seed: int,
+    labelled: Sequence[Path],
+    text: Text,
+    lowest: float | None = None,
+) -> list[Row]:
     """Rows of QUEUE_COLUMNS to label, in a random order. Raises AuditInputError where none is left."""
     settings, summary = corpus.report.audit["settings"]["duplicates"], corpus.summary("neighbour_pairs")
     pool = Pool(
@@ -142,7 +149,7 @@ def label_queue(corpus: LabelledCorpus, pairs: int, seed: int, labelled: Sequenc
         summary["neighbours"]["near_misses"],
         summary["pairs"]["possible"],
     )
-    queue = draw_queue(pool, settings["thresholds"], pairs, seed, corpus.labelled(labelled)).to_pylist()
+    queue = draw_queue(pool, settings["thresholds"], pairs, seed, corpus.labelled(labelled), lowest).to_pylist()
     rows: list[Row] = []
     sides = [corpus.texts([row[f"chunk_id_{side}"] for row in queue]) for side in "ab"]
     hashes = [sha256_hex(pa.array(side, pa.string())).to_pylist() for side in sides]

@@ -75,6 +75,20 @@ def test_the_shares_bands_and_fractions_are_those_worked_out_by_hand():
     assert all(row["lanes"] == "minhash" for row in of(queue, MINHASH_ONLY).to_pylist())
 
 
+def test_from_a_cosine_up_whole_bands_are_drawn_and_nothing_else():
+    everything = pool([*CANDIDATES, *ALONE], near=50, random=5)
+    queue = draw_queue(everything, THRESHOLDS, 1000, 0, lowest=0.9)
+    assert {(row["draw"], row["band"], row["drawn_from"], row["fraction"]) for row in queue.to_pylist()} == {
+        (BAND, "0.90-0.95", 10, 1.0),
+        (BAND, "0.95-1.00", 40, 1.0),
+    }
+    assert len(queue) == 50
+    # A cosine within a band begins at the next one; what was asked for stays evenly spread.
+    assert {row["band"] for row in draw_queue(everything, THRESHOLDS, 30, 0, lowest=0.91).to_pylist()} == {"0.95-1.00"}
+    some = draw_queue(everything, THRESHOLDS, 16, 0, lowest=0.9).to_pylist()
+    assert sorted(row["band"] for row in some) == ["0.90-0.95"] * 8 + ["0.95-1.00"] * 8
+
+
 def test_the_weights_of_the_sweep_undo_the_fractions():
     queue = of(draw_queue(pool(CANDIDATES), THRESHOLDS, 100, 0), BAND)
     weights = queue_weights(queue["band"].to_pylist(), np.array([row["cosine"] for row in CANDIDATES]))

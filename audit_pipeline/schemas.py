@@ -56,6 +56,7 @@ PROBE_PLAN = pa.schema(
         pa.field("stratum_probes", pa.int64(), nullable=False),  # n_h
         pa.field("weight", pa.float64(), nullable=False),  # N_h / n_h
         pa.field("text_sha256", pa.string()),  # of the probed text, so that audits pair where ids are new
+        pa.field("n_words", pa.int32()),
     ]
 )
 
@@ -71,6 +72,7 @@ _PROBE = [
     pa.field("stratum_chunks", pa.int64(), nullable=False),
     pa.field("weight", pa.float64(), nullable=False),
     pa.field("text_sha256", pa.string()),
+    pa.field("n_words", pa.int32()),
 ]
 _RANKS = [
     pa.field("rank_min", pa.int32()),  # exact, ties within 1e-6 counted in the probe's favour

@@ -49,7 +49,7 @@ def stratify(chunks: pa.Table, seed: int) -> pa.Table:
 
 
 def plan_probes(stratified: pa.Table, total: int, per_batch: int | None) -> pa.Table:
-    """The probes of the corpus as schemas.PROBE_PLAN, sorted by chunk_id; their text_sha256 is left null.
+    """The probes of the corpus as schemas.PROBE_PLAN, sorted by chunk_id; text_sha256 and n_words are left null.
 
     ``stratified`` holds the STRATIFIED rows of all batches. Strata are batch x length band; where ``total`` cannot
     give each at least 2 probes (or all its rows) they are merged over dates (week, month, all), then over bands, then
@@ -89,11 +89,12 @@ def plan_probes(stratified: pa.Table, total: int, per_batch: int | None) -> pa.T
     table = table.append_column("stratum_probes", pa.array(n_h[of_probe], pa.int64()))
     table = table.append_column("weight", pa.array(big_n_h[of_probe] / n_h[of_probe], pa.float64()))
     table = table.append_column("text_sha256", pa.nulls(len(table), pa.string()))
+    table = table.append_column("n_words", pa.nulls(len(table), pa.int32()))
     return table.select(PROBE_PLAN.names).cast(PROBE_PLAN).sort_by("chunk_id")
 
 
 def plan_of(stratified: pa.Table, chunk_ids: pa.ChunkedArray) -> pa.Table:
-    """These chunks as schemas.PROBE_PLAN, sorted by chunk_id; their text_sha256 is left null.
+    """These chunks as schemas.PROBE_PLAN, sorted by chunk_id; text_sha256 and n_words are left null.
 
     They were drawn elsewhere and stand for the whole as one stratum, as a draw without strata would.
     """
@@ -106,6 +107,7 @@ def plan_of(stratified: pa.Table, chunk_ids: pa.ChunkedArray) -> pa.Table:
         ("stratum_probes", n),
         ("weight", len(every) / max(n, 1)),
         ("text_sha256", None),
+        ("n_words", None),
     ):
         rows = rows.append_column(name, pa.array([value] * n, PROBE_PLAN.field(name).type))
     return rows.select(PROBE_PLAN.names).cast(PROBE_PLAN).sort_by("chunk_id")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from audit_pipeline.report.by_document import unlike
@@ -12,18 +13,22 @@ from audit_pipeline.report.pairing import Pairs
 
 LEAST_PAIRED = 0.5
 """Share of the smaller audit's probes that pair where both have the same chunks."""
+_ROUNDING = 1e-9
 _ENCODER = ("kind", "model", "revision", "query_prompt", "passage_prompt", "max_tokens", "dtype")
 _INDEX = ("table", "rows", "metric", "index_type")
 _COMPARED = {"encoder": ("model", "query_prompt", "passage_prompt", "max_tokens"), "index": ("metric",)}
 
 
-def side_of(audit: Mapping[str, Any]) -> dict[str, Any]:
-    """What one audit looked at: encoder, prompts, table, index, and how long its chunks are (null where not known)."""
+def side_of(audit: Mapping[str, Any], own: pd.DataFrame) -> dict[str, Any]:
+    """What one audit looked at: encoder, prompts, table, index, and how long its chunks are (null where not known).
+
+    ``own`` is its table of self-retrieval, whose probes stand for the chunks by their weight.
+    """
     return {
         "encoder": {name: audit["encoder"].get(name) for name in _ENCODER},
         "index": {name: audit["index"].get(name) for name in _INDEX},
         "chunks": audit.get("corpus", {}).get("chunks"),
-        "median_words": audit.get("corpus", {}).get("median_words"),
+        "median_words": _median_words(own),
     }
 
 
@@ -90,6 +95,20 @@ def cautions(a: Mapping[str, Any], b: Mapping[str, Any], pairs: Mapping[str, Pai
             "and there are fewer others."
         )
     return said
+
+
+def _median_words(own: pd.DataFrame) -> float | None:
+    """Words of the chunk in the middle; None in a report from before the tables had them, and without probes."""
+    if "n_words" not in own.columns:
+        return None
+    known = own[own["n_words"].notna()].sort_values("n_words")
+    if not len(known):
+        return None
+    words, weight = known["n_words"].to_numpy(float), known["weight"].to_numpy(float)
+    below = np.cumsum(weight) / weight.sum()
+    # The first of which half are no longer; where exactly half are, the middle between it and the next.
+    first, last = np.searchsorted(below, 0.5 - _ROUNDING), np.searchsorted(below, 0.5 + _ROUNDING)
+    return float((words[first] + words[last]) / 2)
 
 
 def _asked(pair: Pairs) -> tuple[int, int]:

@@ -79,7 +79,7 @@ def compare(a: SavedReport, b: SavedReport) -> Comparison:
     """The second audit against the first. Raises AuditInputError where a table is missing."""
     tables = {run: (a.table(run), b.table(run)) for run in RUNS}
     pairs = {run: pair_probes(run, *tables[run]) for run in RUNS}
-    sides = {"a": side_of(a.audit), "b": side_of(b.audit)}
+    sides = {side: side_of(report.audit, own) for side, report, own in zip("ab", (a, b), tables["self"], strict=True)}
     pairs, not_compared = comparable(pairs, sides)
     documents = (a.documents(), b.documents())
     if len(pairs["labelled"].frame):

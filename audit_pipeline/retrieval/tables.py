@@ -21,6 +21,7 @@ PROBE_COLUMNS = (
     "stratum_chunks",
     "weight",
     "text_sha256",
+    "n_words",
 )
 """Columns that a run's table takes over from the probe plan."""
 

@@ -34,7 +34,7 @@ def probe_plan(workspace: Workspace) -> StageResult:
         stratified = stratify(population, sample.seed)
     plan = plan_probes(stratified, sample.total, sample.per_batch)
     chunks = chunks_of(population, plan["chunk_id"])
-    plan = plan.set_column(plan.column_names.index("text_sha256"), "text_sha256", chunks["text_sha256"])
+    plan = _with_texts(plan, chunks)
     summary: dict[str, Any] = {"probes": len(plan)}
     if sample.like is None:
         held_out_probes = plan
@@ -46,8 +46,7 @@ def probe_plan(workspace: Workspace) -> StageResult:
         again = ask_again(asked_sentences(sample.like), population, sample.min_words)
         held, summary["asked_again"] = again.held, again.counts
         held_out_probes = plan_of(stratified, held["chunk_id"])
-        texts = chunks_of(population, held_out_probes["chunk_id"])["text_sha256"]
-        held_out_probes = held_out_probes.set_column(plan.column_names.index("text_sha256"), "text_sha256", texts)
+        held_out_probes = _with_texts(held_out_probes, chunks_of(population, held_out_probes["chunk_id"]))
     labels, see_also = labelled_queries(workspace, population)
     tables = {"probe_plan": plan, "held_out_probes": held_out_probes, "held_out_plan": held}
     summary["eligible_for_held_out"] = int(pc.sum(held["eligible"]).as_py() or 0)
@@ -55,6 +54,13 @@ def probe_plan(workspace: Workspace) -> StageResult:
         tables |= {"labelled_queries": labels.queries, "judgements": labels.qrels}
         summary |= {"labelled_queries": len(labels.queries), "labels_invalid": labels.invalid, "see_also": see_also}
     return StageResult(tables, summary)
+
+
+def _with_texts(plan: pa.Table, chunks: pa.Table) -> pa.Table:
+    """The plan with what its chunks, in the same order, say of their texts."""
+    for name in ("text_sha256", "n_words"):
+        plan = plan.set_column(plan.column_names.index(name), plan.schema.field(name), chunks[name])
+    return plan
 
 
 def labelled_queries(

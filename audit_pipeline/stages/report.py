@@ -8,7 +8,6 @@ from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -101,7 +100,6 @@ def audit_parts(workspace: Workspace) -> dict[str, Any]:
             "chunks": len(population),
             "batches": len(pc.unique(population["batch"])),
             "sources": len(pc.unique(population["source"])),
-            "median_words": float(np.median(population["n_words"].to_numpy())) if len(population) else None,
         },
         "self_retrieval": sections["self_retrieval"],
         "held_out": sections["held_out"],

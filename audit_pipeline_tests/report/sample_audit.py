@@ -81,6 +81,7 @@ def self_table(p: dict[str, Any], haystack: int = 91_000) -> pa.Table:
         "stratum_chunks": [haystack // 3] * n,
         "weight": [haystack / n] * n,
         "text_sha256": [None] * n,
+        "n_words": [80] * n,
         "rank_returned": [int(r) if h else None for r, h in zip(p["rank"], p["hit_10"], strict=True)],
         "rank_min": [int(r) if h else 40 for r, h in zip(p["rank"], p["hit_10"], strict=True)],
         "rank_max": [int(r) if h else 40 for r, h in zip(p["rank"], p["hit_10"], strict=True)],

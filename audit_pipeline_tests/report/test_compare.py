@@ -16,12 +16,12 @@ from typer.testing import CliRunner
 from audit_pipeline import schemas
 from audit_pipeline.cli import app
 from audit_pipeline.proportions import mcnemar, paired_difference
-from audit_pipeline.report.comparable import comparable
+from audit_pipeline.report.comparable import comparable, side_of
 from audit_pipeline.report.compare import compare
 from audit_pipeline.report.compare_text import comparison_text
 from audit_pipeline.report.pairing import pair_probes
 from audit_pipeline.report.saved import open_report
-from audit_pipeline_tests.small_audit import SmallAudit
+from audit_pipeline_tests.small_audit import SmallAudit, median_words, rows_of_corpus
 
 ROWS = 60
 
@@ -132,6 +132,26 @@ def test_own_texts_are_not_compared_where_the_chunks_are_others(median_words: in
         assert "of 100 words in the first and 300 in the second; the 10 that are equal in both" in why["self"]
 
 
+@pytest.mark.parametrize(
+    ("words", "weights", "median"),
+    [
+        ([30, 10, 20], [1, 1, 1], 20),
+        ([40, 10, 20, 30], [1, 1, 1, 1], 25),  # half are no longer than 20, half no shorter than 30
+        ([10, 20, 30], [8, 1, 1], 10),  # eight of ten chunks are of ten words
+        ([10, None, 30], [1, 9, 3], 30),
+        ([None], [1], None),
+        ([], [], None),
+    ],
+)
+def test_the_median_length_is_that_of_the_chunks_that_the_probes_stand_for(
+    words: list[int | None], weights: list[float], median: float | None
+) -> None:
+    own = pd.DataFrame({"n_words": pd.array(words, "Int32"), "weight": weights})
+    side = {"encoder": {}, "index": {}}
+    assert side_of(side, own)["median_words"] == median
+    assert side_of(side, own.drop(columns=["n_words"]))["median_words"] is None  # a report of an older version
+
+
 def test_a_query_whose_text_changed_under_its_id_is_left_out() -> None:
     def labelled(texts: list[str]) -> pd.DataFrame:
         names = {"query_id": ["q1", "q2"], "answer_id": ["p1", "p2"], "success_10": [True, True]}
@@ -199,6 +219,8 @@ def test_the_same_audit_twice_changed_nothing(audited: SmallAudit, tmp_path: Pat
     assert all(change.difference == 0 and not change.beyond_chance for change in found.changes)
     assert (found.strata, found.new_findings, found.gone_findings, found.cautions) == ([], [], [], [])
     assert "No measure changed beyond chance" in comparison_text(found)
+    whole = compare(open_report(audited.report), open_report(audited.report))
+    assert {side["median_words"] for side in whole.sides.values()} == {median_words(rows_of_corpus())}
 
 
 def test_findings_are_new_or_gone_by_code_and_scope(audited: SmallAudit, tmp_path: Path) -> None:

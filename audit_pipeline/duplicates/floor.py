@@ -12,7 +12,6 @@ ALL, ACROSS = "all", "across_sources"
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
 TOLERANCE = 1e-6
 _SEED = 0
-_LEAST_FOR_SOURCES = 1000
 
 
 def share_name(threshold: float) -> str:
@@ -52,12 +51,20 @@ def random_pairs_across(
     return nodes[a], nodes[b]
 
 
+def two_groups(
+    one: np.ndarray, other: np.ndarray, pairs: int, generator: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """``pairs`` random pairs of a node of each group, uniformly; every pair once where there are no more than that."""
+    if len(one) * len(other) <= pairs:
+        return np.repeat(one, len(other)), np.tile(other, len(one))
+    return one[generator.integers(0, len(one), pairs)], other[generator.integers(0, len(other), pairs)]
+
+
 def measure_floor(nodes: Nodes, pairs: int, thresholds: list[float]) -> pa.Table:
     """Statistics of the cosine of random pairs of rows with usable vectors (schemas.SIMILARITY_FLOOR).
 
-    Scopes: all rows; pairs of different sources; and each pair of sources that at least 1,000 of the random pairs fall
-    on. Pairs of different roles are left out. No usable pair gives no rows. Deterministic: the draw has a fixed seed
-    and runs over the rows in id order.
+    Scopes: all rows; pairs of different sources. Pairs of different roles are left out. No usable pair gives no rows.
+    Deterministic: the draw has a fixed seed and runs over the rows in id order.
     """
     generator = np.random.default_rng(_SEED)
     usable = np.flatnonzero(nodes.usable)
@@ -65,17 +72,15 @@ def measure_floor(nodes: Nodes, pairs: int, thresholds: list[float]) -> pa.Table
     a, b = random_pairs(usable, pairs, generator)
     cosine = nodes.cosines(a, b)
     known = ~np.isnan(cosine)
-    a, b, cosine = a[known], b[known], cosine[known]
-    rows += _statistics(ALL, cosine, thresholds)
+    rows += statistics(ALL, cosine[known], thresholds)
     across_a, across_b = random_pairs_across(usable, nodes.source[usable], pairs, generator)
     across = nodes.cosines(across_a, across_b)
-    rows += _statistics(ACROSS, across[~np.isnan(across)], thresholds)
-    low, high = np.minimum(nodes.source[a], nodes.source[b]), np.maximum(nodes.source[a], nodes.source[b])
-    cells, cell_of, sizes = np.unique(np.stack((low, high), axis=1), axis=0, return_inverse=True, return_counts=True)
-    if len(cells) > 1:
-        for number in np.flatnonzero(sizes >= _LEAST_FOR_SOURCES):
-            name = " x ".join(nodes.source_name(int(code)) for code in cells[number])
-            rows += _statistics(name, cosine[cell_of.reshape(-1) == number], thresholds)
+    rows += statistics(ACROSS, across[~np.isnan(across)], thresholds)
+    return floor_table(rows)
+
+
+def floor_table(rows: list[tuple[str, str, float, int]]) -> pa.Table:
+    """Rows of (scope, statistic, value, n) as schemas.SIMILARITY_FLOOR."""
     return pa.Table.from_pylist(
         [dict(zip(schemas.SIMILARITY_FLOOR.names, row, strict=True)) for row in rows], schema=schemas.SIMILARITY_FLOOR
     )
@@ -89,7 +94,8 @@ def statistic(floor: pa.Table, scope: str, name: str) -> float | None:
     return None
 
 
-def _statistics(scope: str, cosine: np.ndarray, thresholds: list[float]) -> list[tuple[str, str, float, int]]:
+def statistics(scope: str, cosine: np.ndarray, thresholds: list[float]) -> list[tuple[str, str, float, int]]:
+    """Rows of schemas.SIMILARITY_FLOOR from the cosines (n,) of a scope's pairs; none without any."""
     n = len(cosine)
     if n == 0:
         return []

@@ -13,7 +13,8 @@ from audit_pipeline.config import DuplicateSettings
 from audit_pipeline.duplicates import findings
 from audit_pipeline.duplicates.clusters import DROP, REVIEW, cluster, cluster_table, components, redundancy
 from audit_pipeline.duplicates.exact_groups import group_exact
-from audit_pipeline.duplicates.floor import ACROSS, ALL, QUANTILES, TOLERANCE, measure_floor, statistic
+from audit_pipeline.duplicates.floor import ACROSS, ALL, QUANTILES, TOLERANCE, floor_table, measure_floor, statistic
+from audit_pipeline.duplicates.floor_by_source import floors_by_source
 from audit_pipeline.duplicates.label_pool import pool_of_random_pairs
 from audit_pipeline.duplicates.labelled_pairs import (
     LabelledPairs,
@@ -40,13 +41,16 @@ def similarity_floor(
 ) -> StageResult:
     """Cosine of random pairs. Tables: ``similarity_floor``, ``random_pairs`` (a few of them, schemas.LABEL_POOL).
 
-    Summary: ``floor`` (of all sources; null with n 0).
+    Summary: ``floor`` (of all sources; null with n 0), with that of each pair of sources.
     """
     nodes = nodes_of(snapshot, roles, asked)
     table = measure_floor(nodes, settings.floor_pairs, settings.thresholds)
     of_all = [row for row in table.to_pylist() if row["scope"] == ALL]
     floor: dict[str, Any] = {name: statistic(table, ALL, name) for name in ("mean", *QUANTILES, "max")}
     floor["n"] = of_all[0]["n"] if of_all else 0
+    by_source = floors_by_source(nodes)
+    floor |= by_source.summary(settings.thresholds)
+    table = pa.concat_tables([table, floor_table(by_source.rows(settings.thresholds))])
     return StageResult({"similarity_floor": table, "random_pairs": pool_of_random_pairs(nodes)}, {"floor": floor})
 
 

@@ -46,6 +46,73 @@ def test_pairs_across_sources_are_measured_apart():
     assert values(table, "across_sources")["max"] == pytest.approx(0, abs=1e-7)
 
 
+def test_each_pair_of_sources_has_a_floor_of_its_own():
+    # p: 40 rows at 0 degrees; q: 20 at 60 and 20 at 10; r: one row, so that no cell of it has 1,000 pairs.
+    angles, sources = [0] * 40 + [60] * 20 + [10] * 20 + [90], ["p"] * 40 + ["q"] * 40 + ["r"]
+    settings = SETTINGS.model_copy(update={"thresholds": [0.6, 0.9]})
+    result = similarity_floor(snapshot_of([f"t{n}" for n in angles], at_degrees(*angles), sources=sources), settings)
+    (cell,) = result.summary["floor"]["by_source_pair"]
+    assert (cell["sources"], cell["n"]) == (["p", "q"], 1600)
+    near, far = np.cos(np.radians(10)), 0.5
+    assert cell["mean"] == pytest.approx((near + far) / 2, abs=1e-7)
+    assert cell["p99.9"] == pytest.approx(near, abs=1e-7)
+    assert [(share["threshold"], share["value"], share["n"]) for share in cell["shares"]] == [
+        (0.6, 0.5, 1600),
+        (0.9, 0.5, 1600),
+    ]
+    assert cell["shares"][0]["low"] < 0.5 < cell["shares"][0]["high"]
+    # p x p and q x q have 780 pairs, r x r none, p x r and q x r 40.
+    assert result.summary["floor"]["source_pairs_left_out"] == 5
+    found = values(result.tables["similarity_floor"], "p x q")
+    assert found["p50"] == pytest.approx((near + far) / 2, abs=1e-7)
+    assert (found["max"], found[share_name(0.9)]) == (pytest.approx(near, abs=1e-7), 0.5)
+    assert set(result.tables["similarity_floor"]["scope"].to_pylist()) == {"all", "across_sources", "p x q"}
+
+
+def test_within_a_source_and_large_cells_are_drawn():
+    # p x p: rows at 0 and 40 degrees, half of the pairs (2 x 100 x 99 / 2 of 19,900) at cosine 1.
+    angles = [0, 40] * 100 + [90] * 200
+    snapshot = snapshot_of([f"t{n}" for n in range(400)], at_degrees(*angles), sources=["p"] * 200 + ["q"] * 200)
+    cells = {
+        tuple(cell["sources"]): cell for cell in similarity_floor(snapshot, SETTINGS).summary["floor"]["by_source_pair"]
+    }
+    # 200 x 200 pairs are more than 200 x 199 / 2, and ties stand by name.
+    assert list(cells) == [("p", "q"), ("p", "p"), ("q", "q")]
+    assert {cell["n"] for cell in cells.values()} == {10_000}
+    shares = {pair: cell["shares"][0]["value"] for pair, cell in cells.items()}
+    assert shares[("p", "q")] == 0
+    assert shares[("q", "q")] == 1
+    # Five standard deviations of 10,000 draws are .025.
+    assert shares[("p", "p")] == pytest.approx(9900 / 19900, abs=0.025)
+
+
+def test_of_very_many_sources_the_largest_fifty_pairs_are_measured():
+    # 120 sources of 40 to 159 rows would have 7,260 cells; the largest is that of the two largest sources.
+    sources = [f"s{n:03}" for n in range(120) for _ in range(40 + n)]
+    vectors = np.random.default_rng(2).standard_normal((len(sources), 2))
+    snapshot = snapshot_of([f"t{row}" for row in range(len(sources))], vectors, sources=sources)
+    floor = similarity_floor(snapshot, SETTINGS).summary["floor"]
+    size = {f"s{n:03}": 40 + n for n in range(120)}
+    cells = [(a, b) for a in size for b in size if a <= b]
+    pairs = {(a, b): size[a] * (size[a] - 1) // 2 if a == b else size[a] * size[b] for a, b in cells}
+    expected = sorted(cells, key=lambda cell: (-pairs[cell], cell))[:50]
+    assert [tuple(cell["sources"]) for cell in floor["by_source_pair"]] == expected
+    assert floor["source_pairs_left_out"] == 7260 - 50
+
+
+def test_pairs_of_sources_in_different_roles_are_not_measured():
+    snapshot = snapshot_of(
+        [f"t{n}" for n in range(80)],
+        at_degrees(*range(80)),
+        sources=["p"] * 40 + ["q"] * 40,
+        batches=["x"] * 40 + ["y"] * 40,
+    )
+    result = similarity_floor(snapshot, SETTINGS, {"x": "passage", "y": "query"})
+    (cell,) = result.summary["floor"]["by_source_pair"]
+    assert (cell["n"], cell["mean"], cell["p99.9"], cell["shares"][0]["value"]) == (0, None, None, None)
+    assert "p x q" not in result.tables["similarity_floor"]["scope"].to_pylist()
+
+
 def test_random_pairs_are_uniform_and_never_of_one_row_with_itself():
     a, b = random_pairs(np.arange(5), 4, np.random.default_rng(0))
     assert len(a) == 4
@@ -79,6 +146,8 @@ def test_one_source_has_no_pairs_across_sources_and_no_vectors_no_floor():
         "p99.9": None,
         "max": None,
         "n": 0,
+        "by_source_pair": [],
+        "source_pairs_left_out": 0,
     }
 
 

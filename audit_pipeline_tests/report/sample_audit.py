@@ -267,7 +267,23 @@ def sample_duplicates(labels: bool = True) -> dict[str, Any]:
             "saturated_rows": 321,
             "exact_sample_recall": Proportion(1.0, 0.98, 1.0, 200).as_dict(),
         },
-        "floor": {"mean": 0.71, "p50": 0.71, "p90": 0.78, "p99": 0.84, "p99.9": 0.88, "max": 0.97, "n": 200_000},
+        "floor": {
+            **{"mean": 0.71, "p50": 0.71, "p90": 0.78, "p99": 0.84, "p99.9": 0.88, "max": 0.97, "n": 200_000},
+            "by_source_pair": [
+                {
+                    "sources": list(sources),
+                    "n": 10_000,
+                    "mean": 0.7,
+                    "p99.9": p999,
+                    "shares": [
+                        {"threshold": threshold, **wilson(round(10_000 * 0.002 * rank / (step + 1)), 10_000).as_dict()}
+                        for step, threshold in enumerate((0.90, 0.92, 0.94, 0.96, 0.97, 0.98, 0.99))
+                    ],
+                }
+                for rank, (sources, p999) in enumerate([(("api", "api"), 0.912), (("api", "guides"), 0.853)], start=1)
+            ],
+            "source_pairs_left_out": 4,
+        },
         "regime": {"name": "stored", "words": "stored vectors on both sides"},
         "sweep": sample_sweep(labels),
         "recommended": {

@@ -132,6 +132,9 @@ def test_without_labels_the_page_says_so_and_marks_the_threshold_provisional() -
     assert "Would other search settings do better, or cost less?" in text
     assert "← as configured" in text
     assert "← recommended, ✓ reaches the limit" in text
+    assert re.search(r"within api\s*10,000\s*0\.912", text)
+    assert re.search(r"api and guides\s*10,000\s*0\.853\s*0\.4", text)
+    assert "4 other pairs of sources have fewer pairs of chunks and are left out." in text
 
 
 def test_an_audit_that_measured_next_to_nothing_still_renders(audit: dict[str, Any]) -> None:
@@ -147,6 +150,7 @@ def test_an_audit_that_measured_next_to_nothing_still_renders(audit: dict[str, A
     duplicates = bare["duplicates"]
     duplicates["sweep"] = []
     duplicates["floor"] = dict.fromkeys(("mean", "p50", "p90", "p99", "p99.9", "max")) | {"n": 0}
+    duplicates["floor"] |= {"by_source_pair": [], "source_pairs_left_out": 0}
     duplicates["recommended"] |= {"threshold": None, "low": None, "high": None}
     duplicates["redundancy"] = dict.fromkeys(("exact", "lexical", "embedding"))
     validate_audit(bare)

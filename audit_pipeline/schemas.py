@@ -294,11 +294,15 @@ THRESHOLD_SWEEP = pa.schema(
         pa.field("precision_low", pa.float64()),
         pa.field("precision_high", pa.float64()),
         pa.field("precision_queue", pa.float64()),
+        pa.field("precision_queue_low", pa.float64()),
+        pa.field("precision_queue_high", pa.float64()),
+        pa.field("precision_queue_n", pa.int64(), nullable=False),  # labels drawn by band that pass
         pa.field("recall_scored", pa.float64()),
         pa.field("recall_pipeline", pa.float64()),
         pa.field("recall_pipeline_low", pa.float64()),
         pa.field("recall_pipeline_high", pa.float64()),
         pa.field("flagged", pa.int64(), nullable=False),
+        pa.field("to_read", pa.int64(), nullable=False),  # flagged pairs that are no exact copies
         pa.field("flagged_per_10k_candidates", pa.float64()),
         pa.field("flagged_per_10k_chunks", pa.float64()),
         pa.field("random_share", pa.float64()),

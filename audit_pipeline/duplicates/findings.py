@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 
@@ -11,6 +13,7 @@ from audit_pipeline.duplicates.minhash_recall import RecallPoint
 from audit_pipeline.duplicates.pair_table import Pairs
 from audit_pipeline.duplicates.recommend import LEAST_AUC, LEAST_LABELS
 from audit_pipeline.duplicates.rows import Nodes
+from audit_pipeline.duplicates.separation import CANDIDATES, Separation
 from audit_pipeline.findings import Finding
 from audit_pipeline.proportions import Proportion
 
@@ -151,12 +154,20 @@ def labels_few(duplicates: int, others: int) -> list[Finding]:
     ]
 
 
-def no_usable_threshold(duplicates: int, others: int, auc: float | None, auc_low: float | None) -> list[Finding]:
+def no_usable_threshold(duplicates: int, others: int, separation: Separation | None) -> list[Finding]:
     """no_usable_threshold: too few labels, or a cosine that does not tell the two classes apart."""
-    if min(duplicates, others) < LEAST_LABELS:
+    evidence: dict[str, Any] = {"duplicates": duplicates, "others": others, "auc": None, "auc_low": None}
+    if separation is not None:
+        deciding = separation.deciding
+        evidence |= {"auc": deciding.value, "auc_low": deciding.low, "separation": separation.as_dict()}
+    if separation is None or min(duplicates, others) < LEAST_LABELS:
         why = f"{duplicates} duplicates and {others} non-duplicates are labelled, {LEAST_LABELS} of each are needed"
     else:
-        why = f"the cosine hardly separates the classes (AUC {auc:.3f}, at least {auc_low:.3f}; {LEAST_AUC} is needed)"
+        among = f" among the candidates from {separation.threshold:g}" if separation.decides == CANDIDATES else ""
+        why = (
+            f"the cosine hardly separates the classes{among} (AUC {deciding.value:.3f}, at least {deciding.low:.3f}; "
+            f"{LEAST_AUC} is needed)"
+        )
     return [
         Finding(
             code="no_usable_threshold",
@@ -164,7 +175,7 @@ def no_usable_threshold(duplicates: int, others: int, auc: float | None, auc_low
             message=f"No cosine threshold can be recommended: {why}.",
             remedy="Label more pairs of this corpus; where the classes overlap, rely on the exact and MinHash lanes.",
             n_compared=duplicates + others,
-            evidence={"duplicates": duplicates, "others": others, "auc": auc, "auc_low": auc_low},
+            evidence=evidence,
         )
     ]
 

@@ -71,7 +71,12 @@ def area_under_curve(cosine: np.ndarray, duplicate: np.ndarray, weights: np.ndar
 
 @dataclass(frozen=True)
 class Resampled:
-    """95 % intervals over bootstrap draws: (rows, 2) for precision and recall (NaN: none), the row, and the AUC."""
+    """95 % intervals over bootstrap draws: (rows, 2) for precision and recall (NaN: none), the row, and the AUC.
+
+    ``auc`` is that of the labels, each counted once. ``queue`` is the precision with each label counted by its weight
+    in the queue, ``auc_weighted`` the AUC with ``weights`` (n,), those of labels under the lowest cut being 0; NaN and
+    None without weights.
+    """
 
     precision: np.ndarray
     recall: np.ndarray
@@ -79,6 +84,10 @@ class Resampled:
     row_high: int | None
     auc: float
     auc_low: float
+    queue: np.ndarray
+    weights: np.ndarray | None
+    auc_weighted: float
+    auc_weighted_low: float
 
 
 def resample(
@@ -88,46 +97,62 @@ def resample(
     duplicate: np.ndarray,
     candidate: np.ndarray,
     cuts: np.ndarray,
+    weights: np.ndarray | None = None,
     seed: int = 0,
 ) -> Resampled:
     """Bootstrap over connected components of the label graph: pairs that share a chunk are drawn together.
 
-    ``a, b`` name the chunks of each labelled pair; ``cuts`` (rows,) are the lowest cosines that pass. A cluster
-    bootstrap (Davison & Hinkley 1997, 3.8): labels of one family of texts are not independent.
+    ``a, b`` name the chunks of each labelled pair; ``cuts`` (rows,) are the lowest cosines that pass, ascending;
+    ``weights`` (n,) say how many candidates each label stands for. A cluster bootstrap (Davison & Hinkley 1997, 3.8):
+    labels of one family of texts are not independent. The weights stay as they are in every draw.
     """
     component = _components(a, b)
     count = int(component.max(initial=-1)) + 1
     generator = np.random.default_rng(seed)
     passing = cosine[:, None] >= cuts[None, :]
-    per_label = np.concatenate(
-        (passing & duplicate[:, None], passing & ~duplicate[:, None], passing & (duplicate & candidate)[:, None]),
-        axis=1,
-    ).astype(float)
-    sums = np.zeros((count, per_label.shape[1] + 1))
-    np.add.at(sums, component, np.concatenate((per_label, duplicate[:, None]), axis=1))
-    precisions, recalls, aucs, rows = [], [], [], []
+    weight = np.zeros(len(cosine)) if weights is None else weights
+    true, false = passing & duplicate[:, None], passing & ~duplicate[:, None]
+    parts = (true, false, true & candidate[:, None], true * weight[:, None], false * weight[:, None])
+    per_label = np.concatenate((*parts, duplicate[:, None]), axis=1).astype(float)
+    sums = np.zeros((count, per_label.shape[1]))
+    np.add.at(sums, component, per_label)
+    reached = weight * (cosine >= cuts[0])
+    precisions, recalls, queues, aucs, weighted, rows = [], [], [], [], [], []
     for _ in range(0, DRAWS, _DRAWS_PER_BLOCK):
         drawn = generator.multinomial(count, np.full(count, 1 / count), size=_DRAWS_PER_BLOCK)
-        tp, fp, found = np.split((drawn @ sums)[:, :-1], 3, axis=1)
-        positives = (drawn @ sums)[:, -1:]
-        with np.errstate(invalid="ignore", divide="ignore"):
-            precision = np.where(tp + fp > 0, tp / (tp + fp), np.nan)
-            recall = np.where(positives > 0, found / positives, np.nan)
+        totals = drawn @ sums
+        tp, fp, found, heavy, light = np.split(totals[:, :-1], 5, axis=1)
+        precision, recall = _ratio(tp, tp + fp), _ratio(found, totals[:, -1:])
         precisions.append(precision)
         recalls.append(recall)
+        queues.append(_ratio(heavy, heavy + light))
         rows.append(_best_rows(precision + recall))
         aucs.append(area_under_curve(cosine, duplicate, drawn[:, component]))
+        if weights is not None:
+            weighted.append(area_under_curve(cosine, duplicate, drawn[:, component] * reached))
     chosen = np.concatenate(rows)
     chosen = np.sort(chosen[chosen >= 0])
-    auc = area_under_curve(cosine, duplicate, np.ones((1, len(cosine))))[0]
     return Resampled(
         precision=_interval(np.concatenate(precisions)),
         recall=_interval(np.concatenate(recalls)),
         row_low=int(chosen[int(0.025 * (len(chosen) - 1))]) if len(chosen) else None,
         row_high=int(chosen[int(np.ceil(0.975 * (len(chosen) - 1)))]) if len(chosen) else None,
-        auc=float(auc),
-        auc_low=float(_interval(np.concatenate(aucs)[:, None])[0, 0]),
+        auc=float(area_under_curve(cosine, duplicate, np.ones((1, len(cosine))))[0]),
+        auc_low=_lower_bound(aucs),
+        queue=_interval(np.concatenate(queues)),
+        weights=None if weights is None else reached,
+        auc_weighted=np.nan if weights is None else float(area_under_curve(cosine, duplicate, reached[None])[0]),
+        auc_weighted_low=np.nan if weights is None else _lower_bound(weighted),
     )
+
+
+def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(whole > 0, part / whole, np.nan)
+
+
+def _lower_bound(draws: list[np.ndarray]) -> float:
+    return float(_interval(np.concatenate(draws)[:, None])[0, 0])
 
 
 def _minus(value: float | None, other: float | None) -> float | None:

@@ -24,9 +24,10 @@ from audit_pipeline.duplicates.labelled_pairs import (
     validate_labelled_pairs,
 )
 from audit_pipeline.duplicates.pair_table import EXACT, Pairs, from_table
-from audit_pipeline.duplicates.recommend import LEAST_AUC, LEAST_LABELS, Resampled, best_row
+from audit_pipeline.duplicates.recommend import LEAST_LABELS, Resampled, best_row
 from audit_pipeline.duplicates.regime import QueryRole, name_regime, regime_words
 from audit_pipeline.duplicates.rows import Nodes, nodes_of
+from audit_pipeline.duplicates.separation import Separation, queue_words, separation_of
 from audit_pipeline.duplicates.sweep import Candidates, Judged, sweep_table
 from audit_pipeline.findings import Finding
 from audit_pipeline.index.snapshot import TableSnapshot
@@ -69,10 +70,9 @@ def threshold_sweep(
 
     ``labels`` is the file of labels.pairs, whose ids may be those of ``store_ids`` (in_table_ids). Only pairs of origin
     corpus count; constructed ones sit elsewhere in the score distribution.
-    Tables: ``threshold_sweep``. Summary: ``regime``, ``sweep``, ``recommended``, ``labels``.
-    Findings:
-    labels_invalid, labels_few, no_usable_threshold, candidates_missed. Raises AuditInputError for a labels file that
-    cannot be used.
+    Tables: ``threshold_sweep``. Summary: ``regime``, ``sweep``, ``recommended``, ``separation``, ``labels``.
+    Findings: labels_invalid, labels_few, no_usable_threshold, candidates_missed. Raises AuditInputError for a labels
+    file that cannot be used.
     """
     nodes = nodes_of(snapshot, roles, asked)
     pairs = from_table(nodes, candidate_pairs)
@@ -90,7 +90,8 @@ def threshold_sweep(
     table, resampled = sweep_table(
         swept, judged, similarity_floor, reach, settings.thresholds, _store_scores(nodes, settings.thresholds)
     )
-    recommended, found = _recommend(table, judged, resampled, similarity_floor, settings.thresholds)
+    separation = separation_of(resampled, judged, table) if resampled is not None else None
+    recommended, found = _recommend(table, judged, resampled, separation, similarity_floor, settings.thresholds)
     recommended, found = name_regime(recommended, found, settings.regime, asked)
     chosen = [threshold == recommended["threshold"] for threshold in settings.thresholds]
     table = table.set_column(
@@ -109,6 +110,7 @@ def threshold_sweep(
         "regime": {"name": settings.regime, "words": regime_words(settings.regime, asked)},
         "sweep": table.to_pylist(),
         "recommended": recommended,
+        "separation": separation.as_dict() if separation is not None else None,
         "labels": {
             "duplicates": judged.duplicates,
             "others": judged.others,
@@ -178,16 +180,20 @@ def duplicate_clusters(
 
 
 def _recommend(
-    table: pa.Table, judged: Judged, resampled: Resampled | None, floor: pa.Table, thresholds: list[float]
+    table: pa.Table,
+    judged: Judged,
+    resampled: Resampled | None,
+    separation: Separation | None,
+    floor: pa.Table,
+    thresholds: list[float],
 ) -> tuple[dict[str, Any], list[Finding]]:
     """The ``recommended`` part of audit.json, and no_usable_threshold where labels exist but do not suffice."""
     none = {"threshold": None, "low": None, "high": None, "provisional": False, "edge": False}
     if not len(judged.labels):
         return _provisional(none, floor, thresholds), []
     few = min(judged.duplicates, judged.others) < LEAST_LABELS
-    if few or resampled is None or resampled.auc_low < LEAST_AUC:
-        auc, low = (resampled.auc, resampled.auc_low) if resampled else (None, None)
-        found = findings.no_usable_threshold(judged.duplicates, judged.others, auc, low)
+    if few or resampled is None or separation is None or not separation.suffices:
+        found = findings.no_usable_threshold(judged.duplicates, judged.others, separation)
         return none | {"reason": found[0].message}, found
     precision, recall = table["precision"].to_pylist(), table["recall_pipeline"].to_pylist()
     row = best_row(precision, recall)
@@ -195,6 +201,7 @@ def _recommend(
         return none | {"reason": "No labelled pair passes any threshold of the sweep."}, []
     edge = row in (0, len(thresholds) - 1)
     reason = f"Largest precision + recall of the pipeline ({precision[row]:.3f} + {recall[row]:.3f})."
+    reason += f" {queue_words(table.slice(row, 1).to_pylist()[0])}"
     if edge:
         reason += f" It is the {'lowest' if row == 0 else 'highest'} row: extend duplicates.thresholds beyond it."
     low_row, high_row = resampled.row_low, resampled.row_high

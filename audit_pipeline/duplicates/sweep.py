@@ -75,12 +75,14 @@ def sweep_table(
     """
     duplicate = judged.labels.duplicate
     cuts = np.array(thresholds) - TOLERANCE
-    resampled = None
-    if judged.duplicates and judged.others:
-        resampled = resample(judged.labels.a, judged.labels.b, judged.cosine, duplicate, judged.candidate, cuts)
     # Equal texts need no reading, so they are no part of the queue that the labels were drawn from.
     copies = candidates.same_text[candidates.a] == candidates.same_text[candidates.b]
     weights = queue_weights(judged.labels.band, candidates.cosine[~copies])
+    resampled = None
+    if judged.duplicates and judged.others:
+        resampled = resample(
+            judged.labels.a, judged.labels.b, judged.cosine, duplicate, judged.candidate, cuts, weights
+        )
     chunks, size = candidates.chunks, len(candidates.a)
     rows: list[dict[str, object]] = []
     for number, (threshold, cut) in enumerate(zip(thresholds, cuts, strict=True)):
@@ -100,11 +102,15 @@ def sweep_table(
                 "precision_low": _bound(resampled.precision[number, 0]) if resampled else None,
                 "precision_high": _bound(resampled.precision[number, 1]) if resampled else None,
                 "precision_queue": _queue_precision(weights, passes, duplicate),
+                "precision_queue_low": _bound(resampled.queue[number, 0]) if resampled else None,
+                "precision_queue_high": _bound(resampled.queue[number, 1]) if resampled else None,
+                "precision_queue_n": 0 if weights is None else int(np.sum(passes & (weights > 0))),
                 "recall_scored": _share(tp, judged.duplicates),
                 "recall_pipeline": _share(found, judged.duplicates),
                 "recall_pipeline_low": _bound(resampled.recall[number, 0]) if resampled else None,
                 "recall_pipeline_high": _bound(resampled.recall[number, 1]) if resampled else None,
                 "flagged": flagged,
+                "to_read": int(np.sum(candidates.cosine[~copies] >= cut)),
                 "flagged_per_10k_candidates": _share(10_000 * flagged, size),
                 "flagged_per_10k_chunks": _share(10_000 * flagged, chunks),
                 "random_share": random_share,

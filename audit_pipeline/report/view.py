@@ -12,12 +12,13 @@ from audit_pipeline.report import blind_spots, charts, duplicate_charts, strata_
 from audit_pipeline.report.ann_view import ann_chart, ann_view
 from audit_pipeline.report.arms_view import arms_view
 from audit_pipeline.report.drawing import NARROW, WIDE, to_svg
+from audit_pipeline.report.duplicates_view import duplicates_view
 from audit_pipeline.report.excerpts import rival_of, shown_misses
 from audit_pipeline.report.finding_groups import group_findings
 from audit_pipeline.report.limits_view import headline_cards
 from audit_pipeline.report.observed_view import observed_view
 from audit_pipeline.report.summary import exit_code
-from audit_pipeline.report.wording import CAUSES, CLUSTERS, RUNS, number, percent, verdict_words, visible
+from audit_pipeline.report.wording import CAUSES, CLUSTERS, RUNS, verdict_words, visible
 
 STEPS = 3
 ROLES_SHOWN = 40
@@ -52,7 +53,7 @@ def page_view(
         "misses": [_miss(miss, texts) for miss in shown_misses(audit)],
         "text_hidden": audit["settings"]["report"]["text"] == "none",
         "worst_batches": _worst_batches(audit),
-        "sweep": [_sweep_row(row) for row in audit["duplicates"]["sweep"]],
+        "duplicates": duplicates_view(audit),
         "clusters": clusters,
         "cluster_words": CLUSTERS,
         "cluster_texts": texts,
@@ -160,24 +161,3 @@ def _short(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     text = visible(text)
     return text if len(text) <= _VALUE_LENGTH else text[:_VALUE_LENGTH] + " …"
-
-
-def _sweep_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    shown = {key: duplicate_charts.share_of(row, key) for key in ("precision", "recall_scored", "recall_pipeline")}
-    labelled = row["tp"] + row["fp"] + row["fn"] > 0
-    return {
-        "threshold": f"{row['threshold']:g}",
-        "recommended": row["recommended"],
-        "precision": _with_interval(shown["precision"]),
-        "precision_n": row["tp"] + row["fp"] if labelled else 0,
-        "recall": _with_interval(shown["recall_pipeline"]),
-        "recall_n": row["tp"] + row["fn"] if labelled else 0,
-        "flagged": number(row["flagged"]),
-        "per_10k": number(row["flagged_per_10k_candidates"]),
-        "random": "-" if row.get("random_share") is None else percent(row["random_share"], 3),
-        "exchange": "-" if row.get("exchange") is None else f"{row['exchange']:.2f}",
-    }
-
-
-def _with_interval(share: Mapping[str, float] | None) -> str:
-    return "-" if share is None else f"{share['value']:.1f} % ({share['low']:.0f} to {share['high']:.0f})"

@@ -232,10 +232,14 @@ def sample_sweep(labels: bool) -> list[dict[str, Any]]:
                 "fp": fp if labels else 0,
                 "fn": 400 - tp if labels else 0,
                 **flat("precision", wilson(tp, tp + fp) if labels else NOT_MEASURED),
-                "precision_queue": None,
+                "precision_queue": p / 2 if labels else None,
+                "precision_queue_low": p / 2 - 0.1 if labels else None,
+                "precision_queue_high": p / 2 + 0.1 if labels else None,
+                "precision_queue_n": tp + fp if labels else 0,
                 "recall_scored": tp / 400 if labels else None,
                 **flat("recall_pipeline", wilson(tp - 4, 400) if labels else NOT_MEASURED),
                 "flagged": f,
+                "to_read": f - 190,
                 "flagged_per_10k_candidates": f / 12.0,
                 "flagged_per_10k_chunks": f / 9.1,
                 "random_share": 10 ** (-60 * (threshold - 0.85)),
@@ -295,6 +299,15 @@ def sample_duplicates(labels: bool = True) -> dict[str, Any]:
             "regime": "stored",
             "reason": "largest precision + recall_pipeline" if labels else "rests on the similarity floor alone",
         },
+        "separation": {
+            "labels": {"value": 0.61, "low": 0.55, "duplicates": 400, "others": 700},
+            "candidates": {"value": 0.86, "low": 0.81, "duplicates": 310, "others": 420},
+            "threshold": 0.90,
+            "decides": "candidates",
+            "least": 0.75,
+        }
+        if labels
+        else None,
         "clusters": {
             "count": 2_210,
             "members": 5_904,

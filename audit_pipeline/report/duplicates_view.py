@@ -1,0 +1,95 @@
+"""The section on duplicates, put into words for the page. No figure is computed here, and no chart drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from audit_pipeline.duplicates.separation import MOSTLY, TRUSTED
+from audit_pipeline.report.duplicate_charts import share_of
+from audit_pipeline.report.wording import number, percent
+
+
+def duplicates_view(audit: Mapping[str, Any]) -> dict[str, Any]:
+    """The sweep's rows and what is said about them."""
+    duplicates = audit["duplicates"]
+    return {
+        "sweep": [_sweep_row(row) for row in duplicates["sweep"]],
+        "queue": queue_notice(duplicates["sweep"]),
+        "separation": separation_words(duplicates.get("separation")),
+    }
+
+
+def queue_notice(sweep: Sequence[Mapping[str, Any]]) -> dict[str, str] | None:
+    """What share of the pairs over the recommended threshold are duplicates, and how loud to say so."""
+    for row in sweep:
+        if row["recommended"] and row.get("precision_queue") is not None:
+            share = row["precision_queue"]
+            said = f"Of the {number(row['to_read'])} pairs over it that are no exact copies, an estimated "
+            tone = "good" if share >= TRUSTED else "bad" if share < MOSTLY else "unsure"
+            trust = "" if share >= TRUSTED else " Read them before anything is dropped."
+            return {"tone": tone, "text": f"{said}{_queue(row)} are duplicates.{trust}"}
+    return None
+
+
+def separation_words(separation: Mapping[str, Any] | None) -> str:
+    """Both AUCs and which one decides, in sentences; empty without labels of both classes."""
+    if not separation:
+        return ""
+    labels, candidates = separation["labels"], separation["candidates"]
+    by_labels = f"of the labels, each counted once, {_auc(labels)}"
+    least = f"A recommendation needs at least {separation['least']:g} at the lower end."
+    if candidates is None:
+        return (
+            f"How well the cosine tells the classes apart (AUC): {by_labels}. {least} The labels carry no score bands "
+            "that say which candidates they stand for, so this is the AUC of whatever was labelled."
+        )
+    start = f"{separation['threshold']:g}"
+    decides = (
+        "The second decides: it undoes the rates at which the bands were labelled, and leaves out the easy pairs below."
+        if separation["decides"] == "candidates"
+        else f"The first decides: from {start} most pairs are duplicates already, or too few of a class are labelled."
+    )
+    return (
+        f"How well the cosine tells the classes apart (AUC): {by_labels}; of the candidates from {start} upwards, each "
+        f"label counted for those of its band, {_auc(candidates)}. {decides} {least}"
+    )
+
+
+def _auc(auc: Mapping[str, Any]) -> str:
+    pairs = f"{number(auc['duplicates'])} duplicates, {number(auc['others'])} others"
+    return f"{auc['value']:.2f} (at least {auc['low']:.2f}; {pairs})"
+
+
+def _queue(row: Mapping[str, Any]) -> str:
+    share, low, high = (row.get(f"precision_queue{end}") for end in ("", "_low", "_high"))
+    if share is None:
+        return "-"
+    interval = "" if low is None or high is None else f" ({100 * low:.0f} to {100 * high:.0f})"
+    return f"{percent(share)}{interval}"
+
+
+def _sweep_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    shown = {key: share_of(row, key) for key in ("precision", "recall_pipeline")}
+    labelled = row["tp"] + row["fp"] + row["fn"] > 0
+    to_read = row.get("to_read", row["flagged"])
+    return {
+        "threshold": f"{row['threshold']:g}",
+        "recommended": row["recommended"],
+        "precision": _with_interval(shown["precision"]),
+        "precision_n": row["tp"] + row["fp"] if labelled else 0,
+        "queue": _queue(row),
+        "queue_n": row.get("precision_queue_n") or 0,
+        "recall": _with_interval(shown["recall_pipeline"]),
+        "recall_n": row["tp"] + row["fn"] if labelled else 0,
+        "to_read": number(to_read),
+        "copies": number(row["flagged"] - to_read),
+        "per_10k": number(row["flagged_per_10k_candidates"]),
+        "per_10k_chunks": number(row["flagged_per_10k_chunks"]),
+        "random": "-" if row.get("random_share") is None else percent(row["random_share"], 3),
+        "exchange": "-" if row.get("exchange") is None else f"{row['exchange']:.2f}",
+    }
+
+
+def _with_interval(share: Mapping[str, float] | None) -> str:
+    return "-" if share is None else f"{share['value']:.1f} % ({share['low']:.0f} to {share['high']:.0f})"

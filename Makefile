@@ -9,7 +9,7 @@ PROCESSES ?= 2
 export HF_HUB_OFFLINE ?= 1
 export TOKENIZERS_PARALLELISM ?= true
 
-.PHONY: audit ui test lint install benchmarks benchmark-duplicates defects clean
+.PHONY: audit ui test lint install benchmarks benchmark-duplicates recount defects clean
 
 audit: $(INSTALLED)
 	$(BIN)/audit-pipeline run --state $(STATE)
@@ -35,6 +35,10 @@ benchmarks: $(INSTALLED)
 # The duplicate lanes alone, and the private index against the scan.
 benchmark-duplicates: $(INSTALLED)
 	$(BIN)/python -m benchmarks.duplicates
+
+# Every figure of the demo's sweep by other code, from the tables of the last `make audit`.
+recount: $(INSTALLED)
+	$(BIN)/python -m benchmarks.recount $(STATE) demo
 
 # Planted defects: named, placed and explained or not; and the intervals against simulated truths.
 defects: $(INSTALLED)

@@ -10,6 +10,7 @@ LEAST_LABELS = 30
 LEAST_AUC = 0.75
 DRAWS = 2000
 _EQUAL = 1e-9
+_DIGITS = 12
 _DRAWS_PER_BLOCK = 100
 
 
@@ -55,6 +56,8 @@ def area_under_curve(cosine: np.ndarray, duplicate: np.ndarray, weights: np.ndar
     The share of (duplicate, non-duplicate) pairs in the right order, ties half (Hanley & McNeil 1982), each labelled
     pair counted with its weight.
     """
+    # Equal cosines differ in their last digits by the order in which their products were summed: they are ties.
+    cosine = np.round(cosine, _DIGITS)
     order = np.argsort(cosine, kind="stable")
     _, group = np.unique(cosine[order], return_inverse=True)
     starts = np.flatnonzero(np.r_[True, group[1:] != group[:-1]]) if len(group) else np.empty(0, dtype=np.int64)

@@ -153,6 +153,13 @@ OTHER_ROWS = (
     "Not as declared: but what the application gets back is not what that search should find. The finding says why.",
 )
 
+ROWS_LOST = (
+    "bad",
+    "The index finds its own documents, but its search loses most of what stands beside them",
+    "Yes: far fewer of the closest rows are returned than asked for. The finding on ann_recall says what mends it.",
+)
+_FAR = 2  # times the loss that the limit allows
+
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 
 
@@ -173,9 +180,17 @@ def verdict_words(audit: Mapping[str, Any]) -> tuple[str, str, str]:
             return NOTHING_LET_THROUGH
         if passed["explains"] and not errors:
             return HIDDEN
+    if reading in ("healthy", "not_measured", "undecided") and not errors and _loses_far_too_much(audit):
+        return ROWS_LOST
     if reading == "content" and any(finding["code"] == "truncation" for finding in audit["findings"]):
         return CUT
     return (*READINGS[reading], ANSWERS[reading])
+
+
+def _loses_far_too_much(audit: Mapping[str, Any]) -> bool:
+    """Whether the search certainly loses several times the rows that its limit allows it to lose."""
+    recall, limit = audit["ann_recall"]["ann_recall@10"], audit["settings"]["limits"]["ann_recall_at_10"]
+    return is_measured(recall) and recall["high"] < limit and 1 - recall["high"] >= _FAR * (1 - limit)
 
 
 def _documents_are_found(audit: Mapping[str, Any]) -> bool:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.findings import Finding
+from audit_pipeline.plural import counted
 from audit_pipeline.proportions import Proportion, smallest_visible_share
 
 if TYPE_CHECKING:
@@ -84,13 +85,15 @@ def verdict_text(
     parts = [
         _figures(verdict),
         _meaning(verdict, settings, findings),
+        _hidden(runs["self"], verdict.figures.let_through),
+        _recall(findings),
         _undecided(verdict),
         _unmeasured(verdict, settings, runs["labelled"], observed),
         _observed(observed, findings),
         arms,
         _haystacks(runs["held_out"]),
     ]
-    parts.append(_causes(runs["self"], verdict.figures.let_through))
+    parts.append(_causes(runs["self"]))
     parts.append(_errors(findings))
     parts.append(_blind(blind_spots))
     visible = smallest_visible_share(batch_probes)
@@ -99,8 +102,8 @@ def verdict_text(
         parts.append("Every chunk was probed.")
     elif visible is not None and visible < 1:
         parts.append(
-            f"With {batch_probes:,} probes, the median of a batch, a defect in under {visible:.1%} of that batch's "
-            "chunks could have gone unseen."
+            f"With {counted(batch_probes, 'probe')}, the median of a batch, a defect in under {visible:.1%} of that "
+            "batch's chunks could have gone unseen."
         )
     return " ".join(part for part in parts if part)
 
@@ -167,8 +170,12 @@ def _meaning(verdict: Verdict, settings: IndexAuditSettings, findings: Sequence[
 
 def hidden_misses(passed: LetThrough, misses: int) -> str:
     """How many misses are rows that the filter hides, and what is found of the others, as a clause."""
-    said = f"{passed.hidden:,} of the {misses:,} self misses are rows that the filter hides"
-    return f"{said}; among the {passed.n:,} probes that it lets through self@1 is {shown(passed.self_1)}"
+    said = (
+        f"{passed.hidden:,} of the {misses:,} self misses are rows that the filter hides"
+        if misses > 1
+        else "the one self miss is a row that the filter hides"
+    )
+    return f"{said}; among the {counted(passed.n, 'probe')} that it lets through self@1 is {shown(passed.self_1)}"
 
 
 def _unmeasured(
@@ -179,7 +186,11 @@ def _unmeasured(
         return "No probe was searched: name an encoder, or check that the sample is not empty."
     said = []
     if states.self_10 == "none":
-        said.append(f"figures at 10 need ten rows, and the application asks for {settings.index.search.limit}")
+        asked = settings.index.search.limit
+        said.append(
+            "figures at 10 of what the search returns (self@10, labelled_success@10) need ten rows, and the "
+            f"application asks for {asked}"
+        )
     if labelled is None or labelled.num_rows == 0:
         said.append("there are no labelled queries (labels.queries), so real queries remain unseen")
     elif verdict.figures.held_out.value is None:
@@ -226,16 +237,32 @@ def _haystacks(table: pa.Table | None) -> str:
     return _sentence(said + hits)
 
 
-def _causes(table: pa.Table | None, passed: LetThrough | None) -> str:
+def _hidden(table: pa.Table | None, passed: LetThrough | None) -> str:
+    """What the filter hides, beside the meaning that it qualifies: a screen that cuts the rest still shows it."""
+    if table is None or passed is None or not passed.n:
+        return ""
+    return _sentence(hidden_misses(passed, table.num_rows - table["cause"].null_count))
+
+
+def _recall(findings: Sequence[Finding]) -> str:
+    """What an ANN index loses: self-retrieval, whose answer is the query itself, hardly sees it."""
+    lost = [
+        finding.message
+        for finding in findings
+        if finding.code == "ann_recall_low" and finding.evidence.get("measure") != "observed_recall"
+    ]
+    return " ".join(lost)
+
+
+def _causes(table: pa.Table | None) -> str:
     if table is None or table.num_rows == 0:
         return ""
     counts = Counter(cause for cause in table["cause"].to_pylist() if cause is not None)
     if not counts:
         return ""
     by_count = sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))
-    misses = sum(counts.values())
-    said = f"Causes of the {misses:,} self misses: " + ", ".join(f"{c} {n:,}" for c, n in by_count) + "."
-    return f"{said} {_sentence(hidden_misses(passed, misses))}" if passed is not None and passed.n else said
+    misses = counted(sum(counts.values()), "self miss", "self misses")
+    return f"Causes of the {misses}: " + ", ".join(f"{c} {n:,}" for c, n in by_count) + "."
 
 
 def _errors(findings: Sequence[Finding]) -> str:

@@ -197,7 +197,10 @@ def import_labels(file: Path, into: Path, labeller: str, corpus: LabelledCorpus 
     if into.exists() and file.exists() and into.samefile(file):
         # Labels would take the queue's place: its texts and the rows that nobody has answered yet would be gone.
         raise AuditInputError(f"{file}: answers are not imported into their own file: name another with --into")
-    there = join(read_labels(into), []) if into.exists() else []
+    kept = read_labels(into) if into.exists() else []
+    if any("nr" in row or not row.get("duplicate") for row in kept):
+        raise AuditInputError(f"{into}: is a queue to fill in and no labels file: name another file with --into")
+    there = join(kept, [])
     found = check_answers(read_rows(file), labeller, corpus.hashes.get if corpus else None)
     labels = join(there, found.labels)
     write_labels(into, labels)

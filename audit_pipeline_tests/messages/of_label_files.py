@@ -70,6 +70,20 @@ def into_itself(world: World) -> None:
         assert queue.read_text() == before  # the texts and the row that nobody has answered yet
 
 
+def into_another_queue(rows: str) -> Callable[[World], object]:
+    """The cause that is answers imported into a file that is a queue itself; it stays as it is."""
+
+    def cause(world: World) -> None:
+        answers = world.write("q.csv", "chunk_id_a,chunk_id_b,duplicate,text_a\na,b,yes,one\n")
+        queue = world.write("next.csv", rows)
+        try:
+            labelling.import_labels(answers, queue, "", None)
+        finally:
+            assert queue.read_text() == rows
+
+    return cause
+
+
 LACKS = "FOLDER/{0}: no column {1!r} in it: keep the columns of the queue, chunk_id_a, chunk_id_b, duplicate at least"
 
 CASES = [
@@ -114,6 +128,16 @@ CASES = [
         "answers imported into their own file",
         into_itself,
         "FOLDER/q.csv: answers are not imported into their own file: name another with --into",
+    ),
+    Case(
+        "answers imported into a queue that nobody has filled in",
+        into_another_queue("chunk_id_a,chunk_id_b,duplicate,text_a\na,b,,one\n"),
+        "FOLDER/next.csv: is a queue to fill in and no labels file: name another file with --into",
+    ),
+    Case(
+        "answers imported into a queue that is filled in",
+        into_another_queue("nr,chunk_id_a,chunk_id_b,duplicate,text_a\n1,a,b,yes,one\n"),
+        "FOLDER/next.csv: is a queue to fill in and no labels file: name another file with --into",
     ),
     Case(
         "a line of answers that is not JSON",

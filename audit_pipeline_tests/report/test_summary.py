@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from audit_pipeline.report.summary import COLUMNS, LINES, exit_code, terminal_summary
+from audit_pipeline.report.wording import verdict_words
 from audit_pipeline_tests.report.sample_audit import sample_audit
 
 REPORT = Path("/state/reports/handbook")
@@ -31,6 +32,23 @@ def test_the_summary_fits_one_screen_and_says_what_matters(audit: dict[str, Any]
         "exit 1: at least one error finding",
     ):
         assert words in text
+
+
+@pytest.mark.parametrize(
+    ("high", "errors", "said"),
+    [(0.40, False, True), (0.89, False, True), (0.91, False, False), (0.97, False, False), (0.40, True, False)],
+)
+def test_a_search_that_loses_far_more_than_its_limit_allows_heads_the_screen(
+    high: float, errors: bool, said: bool
+) -> None:
+    """Of one row in twenty that may be lost, certainly one in ten is: a warning by its code, and the headline."""
+    told = sample_audit(labels=False)
+    told["verdict"]["reading"] = "not_measured"
+    told["findings"] = [finding for finding in told["findings"] if errors or finding["severity"] != "error"]
+    told["ann_recall"]["ann_recall@10"] = {"value": high - 0.02, "low": high - 0.04, "high": high, "n": 400}
+    first = terminal_summary(told, REPORT).splitlines()[0]
+    assert ("its search loses most of what stands beside them" in first) is said
+    assert verdict_words(told)[0] == ("bad" if said else "unsure")
 
 
 def test_the_summary_is_ascii_for_terminals_that_know_no_more() -> None:

@@ -1,6 +1,7 @@
 import datetime as dt
 import json
 import math
+import textwrap
 from typing import Any
 
 import pyarrow as pa
@@ -9,6 +10,8 @@ import pytest
 from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.findings import Finding
 from audit_pipeline.proportions import NOT_MEASURED, Z_95, Proportion, wilson
+from audit_pipeline.report.summary import COLUMNS
+from audit_pipeline.report.wording import without_figures
 from audit_pipeline.results import StageResult
 from audit_pipeline.retrieval.let_through import let_through
 from audit_pipeline.retrieval.strata import DIMENSIONS
@@ -21,6 +24,7 @@ from audit_pipeline.retrieval.verdict import (
     state_of,
 )
 from audit_pipeline.retrieval.verdict_findings import _hubs
+from audit_pipeline.retrieval.verdict_text import MEANING
 from audit_pipeline_tests.retrieval.test_strata import population, self_table
 from audit_pipeline_tests.retrieval.worlds import settings
 
@@ -330,7 +334,9 @@ def test_labelled_queries_that_cannot_be_measured_are_not_said_to_be_missing():
     few = settings(index={"search": {"limit": 5}})
     run = run_verdict(few, population([("a", D1, 9)]), self_result(1000, [], limit=5), None, labelled, [])
     text = run.summary["verdict"]["text"]
-    assert "Figures at 10 need ten rows, and the application asks for 5" in text
+    # Held-out figures at 10 are scored exactly, and measured all the same.
+    told = "Figures at 10 of what the search returns (self@10, labelled_success@10) need ten rows, and the application"
+    assert f"{told} asks for 5" in text
     assert "no labelled queries" not in text
 
 
@@ -367,6 +373,24 @@ def test_the_vectors_are_blamed_where_rows_let_through_are_missed_too():
     # A filter that is applied after the search loses rows that pass it: the search is at fault.
     late = [("filter_excluded", False, {"filter": "x", "found_by": "prefilter"})] * 100
     assert "No work on prompts" in verdict(self_result(1000, late)).summary["verdict"]["text"]
+
+
+def test_one_screen_shows_what_the_filter_hides():
+    """The summary cuts the text after four lines: the sentence that qualifies the reading stands before that."""
+    for missed in (HIDDEN, HIDDEN + LOST, HIDDEN + TWINS):
+        text = without_figures(verdict(self_result(1000, missed, 50_000), chunks=50_000).summary["verdict"]["text"])
+        shown = " ".join(textwrap.wrap(text, COLUMNS, max_lines=4, placeholder=" ..."))
+        assert (
+            "self misses are rows that the filter hides; among the 900 probes that it lets through self@1 is" in shown
+        )
+
+
+def test_what_the_index_loses_is_told_beside_what_the_reading_means():
+    lost = Finding(
+        "ann_recall_low", "warning", "The search returns 33.0% of the ten closest chunks.", "Raise nprobes.", 400
+    )
+    text = without_figures(verdict(PERFECT, findings=[lost]).summary["verdict"]["text"])
+    assert text.startswith(f"{MEANING['not_measured']} {lost.message} ")
 
 
 def test_a_filter_that_lets_nothing_through_says_so():

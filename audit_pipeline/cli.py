@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +15,7 @@ import typer
 
 from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.errors import AuditInputError, SelfCheckError
+from audit_pipeline.plural import counted
 
 if TYPE_CHECKING:
     from audit_pipeline.duplicates.label_files import Format
@@ -75,6 +77,45 @@ def run(
             )
             code = max(code, exit_code(outcome.audit))
     raise typer.Exit(code)
+
+
+@app.command()
+def backfill(
+    source: Annotated[str, typer.Option("--source", help="Source to bring in: its name or its partition key.")],
+    since: Annotated[
+        datetime | None, typer.Option("--since", formats=["%Y-%m-%d"], help="First day; default: all of its history.")
+    ] = None,
+    config: ConfigOption = None,
+    state: StateOption = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the batches, and do nothing.")] = False,
+) -> None:
+    """Ingest a source's batches that are not up to date, in this process; the next audit shows what came in.
+
+    Exit 0: every batch stands in the table as in the source store. 1: one does not. 2 and 3: as of run.
+    """
+    import dagster as dg
+
+    from audit_pipeline.orchestration.home import end_dead_runs, locked, prepare_home
+    from audit_pipeline.orchestration.running import backfill_plan, refuse_unknown_source, run_backfill
+
+    indexes = _indexes(config)
+    root = _root(state)
+    prepare_home(root)
+    faulty = 0
+    with locked(root), dg.DagsterInstance.get() as instance:
+        end_dead_runs(instance)
+        having = refuse_unknown_source(indexes, source)
+        for settings in having:
+            changes = backfill_plan(settings, source, since.date() if since else None)
+            typer.echo(f"{settings.name}: {counted(len(changes), 'batch', 'batches')} of {source} to bring up to date")
+            if dry_run:
+                for change in changes:
+                    typer.echo(f"  {change.key} ({change.reason}, {counted(change.rows, 'row')})")
+                continue
+            for key, faults in run_backfill(settings, changes, instance).items():
+                faulty += 1
+                typer.echo(f"  {key}: {', '.join(f'{count} {name}' for name, count in faults.items())}")
+    raise typer.Exit(EXIT_ERROR_FINDING if faulty else EXIT_CLEAN)
 
 
 @app.command()

@@ -6,6 +6,7 @@ import datetime as dt
 import difflib
 import re
 from typing import Annotated, Literal, TypeVar
+from zoneinfo import ZoneInfo
 
 from pydantic import Field, field_validator, model_validator
 
@@ -38,6 +39,13 @@ class SourceSettings(Settings):
     )
     ingestion_date: dt.date | None = Field(
         default=None, description="Date of all rows where the data has no date column; default: the file's date."
+    )
+    retired: bool = Field(
+        default=False,
+        description=(
+            "A managed index only: nothing comes from here any more, and nothing is read. The rows it brought stay in "
+            "the table and in every audit; without the entry they would be deleted."
+        ),
     )
     packages: list[str] = Field(
         default_factory=list,
@@ -262,6 +270,41 @@ class ReportSettings(Settings):
     text: Literal["full", "excerpt", "none"] = Field(default="excerpt", description="Corpus text in the reports.")
 
 
+class AutomationSettings(Settings):
+    """What Dagster's daemon does by itself."""
+
+    mode: Literal["manual", "sensors", "conditions"] = Field(
+        default="manual",
+        description=(
+            "manual: nothing, though the sensor and the schedule can be turned on in the UI. sensors: a sensor asks "
+            "for each batch that is new, changed or emptied, and a schedule for the audit. conditions: automation "
+            "conditions on the assets do, and the audit follows the batches."
+        ),
+    )
+    history: Literal["ingest", "wait"] = Field(
+        default="ingest",
+        description=(
+            "Batches that a source already has when it is seen first: ingest them, or wait for a backfill. What "
+            "arrives afterwards is always ingested."
+        ),
+    )
+    every_seconds: int = Field(default=60, ge=1, description="Least time from one look at the sources to the next.")
+    audit_cron: str = Field(default="0 5 * * *", description="When the index is audited: five cron fields.")
+    timezone: str = Field(default="UTC", description="Time zone of audit_cron, such as Europe/Berlin.")
+    fresh_hours: float = Field(
+        default=26, gt=0.02, description="Hours after which the report is stale; nothing is where the mode is manual."
+    )
+
+    @field_validator("timezone")
+    @classmethod
+    def _timezone(cls, name: str) -> str:
+        try:
+            ZoneInfo(name)
+        except (ValueError, OSError, KeyError) as error:
+            raise ValueError(f"{name!r} is no time zone: write one such as Europe/Berlin") from error
+        return name
+
+
 class IndexAuditSettings(Settings):
     """One audited index. The attributes of a defs.yaml of type audit_pipeline.IndexAudit."""
 
@@ -279,6 +322,7 @@ class IndexAuditSettings(Settings):
     duplicates: DuplicateSettings = Field(default_factory=DuplicateSettings, description="Near-duplicates.")
     limits: LimitSettings = Field(default_factory=LimitSettings, description="Limits.")
     report: ReportSettings = Field(default_factory=ReportSettings, description="Reports.")
+    automation: AutomationSettings = Field(default_factory=AutomationSettings, description="The daemon's part.")
 
     @field_validator("name")
     @classmethod
@@ -296,8 +340,12 @@ class IndexAuditSettings(Settings):
         if self.index.managed:
             if not self.sources:
                 raise ValueError("sources: a managed index needs at least one: add it, or set index.managed to false")
+            if all(source.retired for source in self.sources):
+                raise ValueError("sources: all of them are retired: add one that is not, or set index.managed to false")
             if self.encoder.kind == "none":
                 raise ValueError("encoder: a managed index needs one: name its kind, or set index.managed to false")
+        elif any(source.retired for source in self.sources):
+            raise ValueError("sources: 'retired' belongs to a managed index: remove the entry, or set it to false")
         elif self.index.uri is None or "table" not in self.index.model_fields_set:
             raise ValueError("index: an index as it stands (managed: false) needs 'uri' and 'table': name both")
         if self.index.table == "*":

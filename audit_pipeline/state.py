@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -54,6 +54,10 @@ class StateFolder:
     def batch(self, key: str) -> Path:
         """Folder of one batch. Keys hold '|', which some file systems refuse."""
         return self.batches / quote(key, safe="-_")
+
+    def key_of(self, batch: Path) -> str:
+        """The key whose folder ``batch`` is."""
+        return unquote(batch.name)
 
     def read_memory(self) -> dict[str, Any]:
         """What later runs must know of earlier ones: start_date and first_audit, as ISO dates; empty at first."""

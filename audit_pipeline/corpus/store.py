@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from audit_pipeline.config import IndexAuditSettings, SourceSettings
-from audit_pipeline.corpus.batches import display_source, parse_batch_key, slugs_of
+from audit_pipeline.corpus.batches import display_source, parse_batch_key, slug, slugs_of
 from audit_pipeline.corpus.columns import RAW, Seen
 from audit_pipeline.corpus.docstrings import read_docstrings
 from audit_pipeline.corpus.files import find_files
@@ -42,13 +44,19 @@ class BatchInfo:
 @dataclass(frozen=True)
 class StoreScan:
     """Every batch of the store by key. ``earliest`` is the first row's own date (not the period's first day);
-    ``unplaced`` counts rejected rows that belong to no batch because their date cannot be used.
+    ``unplaced`` counts rejected rows that belong to no batch because their date cannot be used. ``unread`` has the
+    entries that could not be read, by name, in a scan that goes on without them: of their batches nothing is known.
     """
 
     batches: dict[str, BatchInfo]
     earliest: dt.date | None
     slugs: dict[str, str | None]
     unplaced: int = 0
+    unread: dict[str, AuditInputError] = dataclasses.field(default_factory=dict)
+
+    def unread_for(self, source_slug: str) -> AuditInputError | None:
+        """Why the rows of a source are not all known; None where they are."""
+        return _unread_for(self.unread, source_slug)
 
 
 @dataclass(frozen=True)
@@ -67,42 +75,53 @@ class SourceStore:
         self._today = today
         self._start_date = start_date
         self._validated: Validated | None = None
+        self._unread: dict[str, AuditInputError] = {}
         self._slices: tuple[dict[str, slice], dict[str, slice]] = ({}, {})
 
-    def scan(self, progress: Progress = no_progress) -> StoreScan:
+    def scan(self, progress: Progress = no_progress, *, partial: bool = False) -> StoreScan:
         """All batches with their content hashes, read anew; ``read_batch`` and ``read_all`` then give what it saw.
 
-        Raises AuditInputError where a source cannot be read.
+        Raises AuditInputError where a source cannot be read; a ``partial`` scan goes on with the others.
         """
         self._validated = None
         rows = self._load(progress)
+        if not partial:
+            self._refuse_unread()
         chunk_slices, rejected_slices = self._slices
         named = [source.name for source in self._settings.sources if source.name != "*"]
         slugs = slugs_of([*named, *_distinct(rows.chunks["source"]), *self._rejected_sources(rows)])
         batches: dict[str, BatchInfo] = {}
         for key in sorted(chunk_slices.keys() | rejected_slices.keys()):
             batch = self._batch(rows, key)
-            period, slug = parse_batch_key(key)
+            period, source_slug = parse_batch_key(key)
             batches[key] = BatchInfo(
                 key=key,
-                source=slugs[slug],
-                slug=slug,
+                source=slugs[source_slug],
+                slug=source_slug,
                 period=period,
                 rows=len(batch.chunks),
                 rejected=len(batch.rejected),
                 content_hash=content_hash(batch.chunks, batch.rejected),
             )
         unplaced = rows.rejected["batch"].null_count
-        return StoreScan(batches, pc.min(rows.chunks["ingestion_date"]).as_py(), slugs, unplaced)
+        return StoreScan(batches, pc.min(rows.chunks["ingestion_date"]).as_py(), slugs, unplaced, dict(self._unread))
 
     def read_batch(self, key: str) -> StoreRows:
-        """The rows of one cell, empty tables where it holds nothing; consistent with ``scan``."""
-        parse_batch_key(key)
-        return self._batch(self._load(no_progress), key)
+        """The rows of one cell, empty tables where it holds nothing; consistent with ``scan``.
+
+        Raises AuditInputError where its source cannot be read, whatever is wrong with the others.
+        """
+        _, source_slug = parse_batch_key(key)
+        rows = self._load(no_progress)
+        error = _unread_for(self._unread, source_slug)
+        if error is not None:
+            raise error
+        return self._batch(rows, key)
 
     def read_all(self, progress: Progress = no_progress) -> StoreRows:
-        """Every row of the store, sorted by chunk_id; rejected rows without a batch too."""
+        """Every row of the store, sorted by chunk_id; rejected rows without a batch too. Raises AuditInputError."""
         rows = self._load(progress)
+        self._refuse_unread()
         return StoreRows(rows.chunks.sort_by("chunk_id"), rows.rejected)
 
     def unplaced(self) -> pa.Table:
@@ -121,12 +140,20 @@ class SourceStore:
 
     def _read(self, progress: Progress) -> list[pa.Table]:
         tables: list[pa.Table] = []
-        sources = self._settings.sources
+        sources = [entry for entry in self._settings.sources if not entry.retired]
+        self._unread = {}
         for done, entry in enumerate(sources):
             progress("reading sources", done, len(sources))
-            tables += read_entry(entry)
+            try:
+                tables += read_entry(entry)
+            except AuditInputError as error:
+                self._unread[entry.name] = error
         progress("reading sources", len(sources), len(sources))
         return tables
+
+    def _refuse_unread(self) -> None:
+        for error in self._unread.values():
+            raise error
 
     def _batch(self, rows: Validated, key: str) -> StoreRows:
         chunks, rejected = (slices.get(key, slice(0, 0)) for slices in self._slices)
@@ -170,6 +197,11 @@ def read_entry(entry: SourceSettings) -> list[pa.Table]:
             "correct the name, or use '*' for all of them"
         )
     return blocks
+
+
+def _unread_for(unread: Mapping[str, AuditInputError], source_slug: str) -> AuditInputError | None:
+    """The error of an entry that may hold rows of the source: its own, or one that takes every value found."""
+    return next((error for name, error in unread.items() if name == "*" or slug(name) == source_slug), None)
 
 
 def content_hash(chunks: pa.Table, rejected: pa.Table) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from audit_pipeline.errors import AuditInputError
-from audit_pipeline.index.connection import open_table, table_names
+from audit_pipeline.index.connection import connect, open_table, table_names
 from audit_pipeline.index.vectors import is_vector_type
 
 ALL_TABLES = "*"
@@ -55,3 +55,10 @@ def tables_of_one_shape(connection: Any) -> tuple[list[str], list[str]]:
         )
     taken = sorted(name for name, key in keys.items() if key == shape)
     return taken, sorted(set(shapes) - set(taken))
+
+
+def newest_versions(uri: str, table: str, storage_options: dict[str, str] | None = None) -> dict[str, int]:
+    """The newest version of a table, of each of the tables that ``*`` takes. Raises AuditInputError as reading does."""
+    connection = connect(uri, storage_options)
+    names = tables_of_one_shape(connection)[0] if table == ALL_TABLES else [table]
+    return {name: int(open_table(connection, name).version) for name in names}

@@ -8,8 +8,9 @@ from typing import Any
 import dagster as dg
 
 from audit_pipeline.config import IndexAuditSettings
+from audit_pipeline.orchestration.automation import SOURCE_BATCHES, condition_of
 from audit_pipeline.orchestration.workspaces import workspace_for
-from audit_pipeline.stages import ingest
+from audit_pipeline.stages import batches, ingest
 
 OWNERS = ["team:data-platform"]
 GROUP_OF_BATCHES = "batches"
@@ -30,6 +31,8 @@ def batch_assets(settings: IndexAuditSettings, partitions: dg.MultiPartitionsDef
     @dg.asset(
         **common,
         name="chunks",
+        automation_condition=condition_of(settings, "chunks"),
+        deps=[dg.AssetKey([prefix, SOURCE_BATCHES])] if settings.automation.mode == "conditions" else None,
         kinds={"parquet"},
         output_required=False,  # a cell that never held anything skips, and all after it with it
         description="Validated rows of the batch. Rejected rows are kept beside them with their reasons.",
@@ -44,6 +47,7 @@ def batch_assets(settings: IndexAuditSettings, partitions: dg.MultiPartitionsDef
     @dg.asset(
         **common,
         name="probes",
+        automation_condition=condition_of(settings, "probes"),
         deps=[chunks],
         kinds={"parquet"},
         description="The batch's rows by length band in hash order, from which probes are drawn. Nothing is encoded.",
@@ -55,6 +59,7 @@ def batch_assets(settings: IndexAuditSettings, partitions: dg.MultiPartitionsDef
     @dg.asset(
         **common,
         name="passage_vectors",
+        automation_condition=condition_of(settings, "passage_vectors"),
         deps=[chunks],
         kinds={"pytorch"},
         description="Passage vectors in the content-addressed vector store: a text that is known is not encoded again.",
@@ -66,6 +71,7 @@ def batch_assets(settings: IndexAuditSettings, partitions: dg.MultiPartitionsDef
     @dg.asset(
         **common,
         name="minhash_signatures",
+        automation_condition=condition_of(settings, "minhash_signatures"),
         deps=[chunks],
         kinds={"parquet"},
         description="MinHash signatures and hashes of the normalised text, with the scheme they were made by.",
@@ -77,6 +83,7 @@ def batch_assets(settings: IndexAuditSettings, partitions: dg.MultiPartitionsDef
     @dg.asset(
         **common,
         name="index_rows",
+        automation_condition=condition_of(settings, "index_rows"),
         deps=[passage_vectors],
         kinds={"lancedb"},
         pool=f"{prefix}__table",
@@ -89,6 +96,7 @@ def batch_assets(settings: IndexAuditSettings, partitions: dg.MultiPartitionsDef
     @dg.asset(
         **common,
         name="batch_integrity",
+        automation_condition=condition_of(settings, "batch_integrity"),
         deps=[index_rows, probes, minhash_signatures],
         kinds={"lancedb"},
         description="The batch in the table against the batch in the source store; then it counts as current.",
@@ -128,4 +136,26 @@ def batch_checks(
         faults = ingest.integrity_faults(workspace_for(settings), context.partition_key)
         return dg.AssetCheckResult(passed=not faults, severity=dg.AssetCheckSeverity.ERROR, metadata=faults)
 
-    return [no_rows_rejected, table_holds_batch]
+    @dg.asset_check(
+        asset=dg.AssetKey([prefix, "chunks"]),
+        name="batch_keeps_rows",
+        partitions_def=partitions,
+        blocking=True,  # going on would delete the batch from the table
+        description="A batch that had rows, and has some still, has at least one that can be used.",
+    )
+    def batch_keeps_rows(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
+        lost = batches.batch_would_vanish(workspace_for(settings), context.partition_key)
+        return dg.AssetCheckResult(passed=not lost, severity=dg.AssetCheckSeverity.ERROR, metadata=lost)
+
+    @dg.asset_check(
+        asset=dg.AssetKey([prefix, "passage_vectors"]),
+        name="vectors_can_be_written",
+        partitions_def=partitions,
+        blocking=True,  # going on would write rows that no search finds
+        description="Every vector of the batch is finite and not zero.",
+    )
+    def vectors_can_be_written(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
+        unusable = batches.unusable_vectors(workspace_for(settings), context.partition_key)
+        return dg.AssetCheckResult(passed=not unusable, severity=dg.AssetCheckSeverity.ERROR, metadata=unusable)
+
+    return [no_rows_rejected, batch_keeps_rows, vectors_can_be_written, table_holds_batch]

@@ -9,10 +9,17 @@ from dagster.components.scaffold.scaffold import scaffold_with
 from pydantic import BaseModel
 
 from audit_pipeline.config import IndexAuditSettings
+from audit_pipeline.orchestration.automation import (
+    audit_schedule,
+    condition_sensors,
+    discovery_sensor,
+    source_batches,
+)
 from audit_pipeline.orchestration.batch_assets import OWNERS, batch_assets, batch_checks
-from audit_pipeline.orchestration.corpus_assets import corpus_assets, report_checks
+from audit_pipeline.orchestration.corpus_assets import corpus_assets, corpus_checks
 from audit_pipeline.orchestration.naming import audit_job_name, ingest_job_name
-from audit_pipeline.orchestration.partitions import batch_partitions
+from audit_pipeline.orchestration.observed import observed_assets, observed_checks
+from audit_pipeline.orchestration.partitions import batch_partitions, grid_start
 from audit_pipeline.orchestration.scaffolder import IndexAuditScaffolder
 from audit_pipeline.orchestration.workspaces import state_root
 from audit_pipeline.settings_file import resolve_paths
@@ -49,7 +56,7 @@ def build_defs(settings: IndexAuditSettings) -> dg.Definitions:
     """The definitions of one audited index. Reads the state folder's memory of the start date, never any data."""
     start = StateFolder(state_root(), settings.name).start_date(settings.start_date)
     corpus_wide = corpus_assets(settings)
-    checks = report_checks(settings)
+    checks = corpus_checks(settings)
     audit_job = dg.define_asset_job(
         audit_job_name(settings),
         selection=dg.AssetSelection.assets(*corpus_wide),
@@ -57,9 +64,15 @@ def build_defs(settings: IndexAuditSettings) -> dg.Definitions:
         executor_def=dg.in_process_executor,
     )
     partitions = batch_partitions(settings, start)
+    sensors = [discovery_sensor(settings, grid_start(settings, start)), *condition_sensors(settings)]
+    schedules = [audit_schedule(settings)]
     if not settings.index.managed:
         return dg.Definitions(
-            assets=[*observed_batches(settings, partitions), *corpus_wide], asset_checks=checks, jobs=[audit_job]
+            assets=[*observed_assets(settings, partitions), *corpus_wide],
+            asset_checks=[*observed_checks(settings, partitions), *checks],
+            jobs=[audit_job],
+            sensors=sensors,
+            schedules=schedules,
         )
     batched = batch_assets(settings, partitions)
     ingest_job = dg.define_asset_job(
@@ -69,26 +82,9 @@ def build_defs(settings: IndexAuditSettings) -> dg.Definitions:
         executor_def=dg.in_process_executor,
     )
     return dg.Definitions(
-        assets=[*batched, *corpus_wide],
+        assets=[*source_batches(settings, partitions), *batched, *corpus_wide],
         asset_checks=[*batch_checks(settings, partitions), *checks],
         jobs=[ingest_job, audit_job],
+        sensors=sensors,
+        schedules=schedules,
     )
-
-
-def observed_batches(settings: IndexAuditSettings, partitions: dg.MultiPartitionsDefinition) -> list[dg.AssetSpec]:
-    """The batches of an index as it stands: read by the audit in one pass and reported, never materialised by a run."""
-    prefix = settings.dagster_name
-    shown = {
-        "index_rows": "Rows of the batch in the table, which something else writes.",
-        "batch_integrity": "The batch in the table against the batch in the source store.",
-    }
-    return [
-        dg.AssetSpec(
-            dg.AssetKey([prefix, name]),
-            partitions_def=partitions,
-            group_name=f"{prefix}_batches",
-            owners=OWNERS,
-            description=description,
-        )
-        for name, description in shown.items()
-    ]

@@ -7,13 +7,16 @@ from typing import Any
 import dagster as dg
 
 from audit_pipeline.config import IndexAuditSettings
+from audit_pipeline.orchestration.automation import condition_of, freshness_of
 from audit_pipeline.orchestration.batch_assets import OWNERS
 from audit_pipeline.orchestration.metadata import report_metadata, stage_metadata
+from audit_pipeline.orchestration.observed import report_observed_batches
 from audit_pipeline.orchestration.workspaces import workspace_for
 from audit_pipeline.results import StageResult
 from audit_pipeline.stages import ann, duplicates, formatting_arms, index, observed, probes, report, retrieval, vectors
+from audit_pipeline.stages.batches import BATCH_CHECKS, batch_check
 from audit_pipeline.stages.checks import REPORT_CHECKS
-from audit_pipeline.stages.limits import report_check
+from audit_pipeline.stages.limits import CheckOutcome, report_check
 from audit_pipeline.stages.workspace import Workspace
 
 OBSERVED_BATCH_ASSETS = ("index_rows", "batch_integrity")
@@ -206,10 +209,14 @@ def _corpus_asset(settings: IndexAuditSettings, spec: CorpusAsset) -> dg.AssetsD
         kinds=set(spec.kinds),
         owners=OWNERS,
         description=spec.description,
+        automation_condition=condition_of(settings, spec.name),
+        freshness_policy=freshness_of(settings) if spec.name == "audit_report" else None,
     )
-    def materialise() -> dg.MaterializeResult:
+    def materialise(context: dg.AssetExecutionContext) -> dg.MaterializeResult:
         workspace = workspace_for(settings)
         metadata = stage_metadata(spec.stage(workspace))
+        if spec.name == "corpus_integrity" and not settings.index.managed:
+            report_observed_batches(settings, context.instance)
         if spec.name == "audit_report":
             metadata = report_metadata(workspace.state.report) | metadata
         return dg.MaterializeResult(metadata=metadata)
@@ -217,16 +224,26 @@ def _corpus_asset(settings: IndexAuditSettings, spec: CorpusAsset) -> dg.AssetsD
     return materialise
 
 
-def report_checks(settings: IndexAuditSettings) -> list[dg.AssetChecksDefinition]:
-    """The checks on the report: one for each limit, and one for each kind of finding."""
-    report = dg.AssetKey([settings.dagster_name, "audit_report"])
-    return [_report_check(settings, report, name, what) for name, what in REPORT_CHECKS.items()]
+def corpus_checks(settings: IndexAuditSettings) -> list[dg.AssetChecksDefinition]:
+    """The checks on the report, for each limit and each kind of finding, and those on all batches together."""
+    report, integrity = (dg.AssetKey([settings.dagster_name, name]) for name in ("audit_report", "corpus_integrity"))
+    on_batches = [name for name in BATCH_CHECKS if settings.index.managed or name != "no_failed_batches"]
+    return [
+        *(_check(settings, report, name, what, report_check) for name, what in REPORT_CHECKS.items()),
+        *(_check(settings, integrity, name, BATCH_CHECKS[name], batch_check) for name in on_batches),
+    ]
 
 
-def _report_check(settings: IndexAuditSettings, report: dg.AssetKey, name: str, what: str) -> dg.AssetChecksDefinition:
-    @dg.asset_check(asset=report, name=name, description=what)
+def _check(
+    settings: IndexAuditSettings,
+    asset: dg.AssetKey,
+    name: str,
+    what: str,
+    outcome_of: Callable[[Workspace, str], CheckOutcome],
+) -> dg.AssetChecksDefinition:
+    @dg.asset_check(asset=asset, name=name, description=what)
     def check() -> dg.AssetCheckResult:
-        outcome = report_check(workspace_for(settings), name)
+        outcome = outcome_of(workspace_for(settings), name)
         severity = dg.AssetCheckSeverity.ERROR if outcome.error else dg.AssetCheckSeverity.WARN
         return dg.AssetCheckResult(
             passed=outcome.passed, severity=severity, description=outcome.text, metadata=outcome.figures

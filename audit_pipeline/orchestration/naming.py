@@ -23,6 +23,16 @@ def audit_job_name(settings: IndexAuditSettings) -> str:
     return f"{settings.dagster_name}__corpus_audit"
 
 
+def discovery_sensor_name(settings: IndexAuditSettings) -> str:
+    """The sensor that looks for what has arrived."""
+    return f"{settings.dagster_name}__discovery"
+
+
+def audit_schedule_name(settings: IndexAuditSettings) -> str:
+    """The schedule of the job that audits the whole index."""
+    return f"{settings.dagster_name}__audit_schedule"
+
+
 def refuse_collisions(every: Iterable[tuple[str, IndexAuditSettings]]) -> None:
     """Raise AuditInputError where two of (where, settings) would share their Dagster names."""
     seen: dict[str, tuple[str, str]] = {}

@@ -11,13 +11,18 @@ from audit_pipeline.corpus.batches import period_start
 from audit_pipeline.orchestration.naming import source_partitions_name
 
 
+def grid_start(settings: IndexAuditSettings, start_date: dt.date | None) -> dt.date:
+    """First day of the first period of the grid: of the start date, of today where there is none yet."""
+    return period_start(start_date or dt.datetime.now(dt.UTC).date(), settings.ingestion_grain)
+
+
 def batch_partitions(settings: IndexAuditSettings, start_date: dt.date | None) -> dg.MultiPartitionsDefinition:
     """Cells of one index. Keys read "2026-01-02|handbook": dimension names join in alphabetical order.
 
     Without a start date (none configured and nothing ingested yet) the grid begins today and is empty until the
     first run has found the earliest date.
     """
-    start = period_start(start_date or dt.datetime.now(dt.UTC).date(), settings.ingestion_grain).isoformat()
+    start = grid_start(settings, start_date).isoformat()
     # end_offset 1: the current day, week or month is a cell too, or today's rows would have to wait for it to end.
     dates: dg.TimeWindowPartitionsDefinition
     if settings.ingestion_grain == "month":

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import dagster as dg
+from dagster._core.errors import DagsterAssetCheckFailedError
 
-from audit_pipeline.config import IndexAuditSettings
-from audit_pipeline.corpus.batches import parse_batch_key
+from audit_pipeline.config import IndexAuditSettings, did_you_mean
+from audit_pipeline.corpus.batches import slug
 from audit_pipeline.errors import AuditInputError, SelfCheckError
 from audit_pipeline.orchestration.component import build_defs
 from audit_pipeline.orchestration.home import process_tag
@@ -17,9 +20,9 @@ from audit_pipeline.orchestration.naming import audit_job_name, ingest_job_name,
 from audit_pipeline.orchestration.workspaces import workspace_for
 from audit_pipeline.settings_file import check_label_files
 from audit_pipeline.stages.asked_again import asked_sentences
+from audit_pipeline.stages.discovery import batches_of_source, known_sources
 from audit_pipeline.stages.forecast import forecast
-from audit_pipeline.stages.index import observed_batches
-from audit_pipeline.stages.ingest import BatchChange, changed_batches
+from audit_pipeline.stages.ingest import BatchChange, changed_batches, integrity_faults
 from audit_pipeline.state import read_json
 
 LOGGER = logging.getLogger("audit_pipeline")
@@ -43,7 +46,8 @@ def plan(settings: IndexAuditSettings) -> list[BatchChange]:
     workspace = workspace_for(settings)
     if not settings.sources:
         return []
-    workspace.scan(fresh=True)
+    for error in workspace.scan(fresh=True).unread.values():
+        raise error
     return changed_batches(workspace) if settings.index.managed else []
 
 
@@ -60,6 +64,55 @@ def run_audit(settings: IndexAuditSettings, instance: dg.DagsterInstance) -> Out
     changes = plan(settings)
     workspace = workspace_for(settings)
     workspace.state.remember(first_audit=workspace.today.isoformat())
+    defs = _bring_up_to_date(settings, changes, instance)
+    workspace.release_store()
+    LOGGER.info("auditing %s", settings.name)
+    execute(defs, audit_job_name(settings), instance)
+    return Outcome(changes, read_json(workspace.state.report / "audit.json"))
+
+
+def refuse_unknown_source(indexes: Sequence[IndexAuditSettings], source: str) -> list[IndexAuditSettings]:
+    """The managed indexes that have a source. Raises AuditInputError that lists the sources there are."""
+    managed = [settings for settings in indexes if settings.index.managed]
+    if not managed:
+        raise AuditInputError(
+            f"index.managed: {indexes[0].name} is audited as it stands, and what writes its table brings in "
+            f"{source!r}: set it to true, or run the audit"
+        )
+    known = {settings.name: known_sources(workspace_for(settings)) for settings in managed}
+    having = [settings for settings in managed if slug(source) in known[settings.name]]
+    if not having:
+        names = sorted({name for sources in known.values() for name in sources.values()})
+        raise AuditInputError(
+            f"--source: there is no source {source!r}{did_you_mean(source, names)}; sources are {', '.join(names)}: "
+            "correct it, or add the source to the settings"
+        )
+    return having
+
+
+def backfill_plan(settings: IndexAuditSettings, source: str, since: dt.date | None) -> list[BatchChange]:
+    """The batches of one source that are not up to date, from a day on; none where the index has no such source.
+
+    Raises AuditInputError where the source cannot be read, whatever is wrong with others.
+    """
+    return batches_of_source(workspace_for(settings), source, since) if settings.index.managed else []
+
+
+def run_backfill(
+    settings: IndexAuditSettings, changes: list[BatchChange], instance: dg.DagsterInstance
+) -> dict[str, dict[str, int]]:
+    """Bring these batches up to date; what is wrong with them in the table, by key, empty where nothing is."""
+    _bring_up_to_date(settings, changes, instance)
+    workspace = workspace_for(settings)
+    found = {change.key: integrity_faults(workspace, change.key) for change in changes}
+    return {key: faults for key, faults in found.items() if faults}
+
+
+def _bring_up_to_date(
+    settings: IndexAuditSettings, changes: list[BatchChange], instance: dg.DagsterInstance
+) -> dg.Definitions:
+    """Ingest these batches one after the other; the definitions, whose grid has them all."""
+    workspace = workspace_for(settings)
     earliest = workspace.scan().earliest if settings.sources else None
     if earliest is not None:
         workspace.state.extend_back_to(earliest)
@@ -74,12 +127,7 @@ def run_audit(settings: IndexAuditSettings, instance: dg.DagsterInstance) -> Out
             "batch %s of %s: %s (%s, %s rows)", number, len(changes), change.key, change.reason, f"{change.rows:,}"
         )
         execute(defs, ingest_job_name(settings), instance, partition_key=change.key)
-    workspace.release_store()
-    LOGGER.info("auditing %s", settings.name)
-    execute(defs, audit_job_name(settings), instance)
-    if not settings.index.managed:
-        report_observed_batches(settings, instance)
-    return Outcome(changes, read_json(workspace.state.report / "audit.json"))
+    return defs
 
 
 def execute(
@@ -90,6 +138,12 @@ def execute(
         return defs.resolve_job_def(job).execute_in_process(
             instance=instance, partition_key=partition_key, tags=process_tag(), run_config=QUIET
         )
+    except DagsterAssetCheckFailedError as error:
+        checks = " ".join(str(error).split("\n")[1:]).strip()  # the first line only counts them
+        raise AuditInputError(
+            f"batch {partition_key}: nothing of it was written to the table, a check that guards it failed "
+            f"({checks}): mend its rows in the source store and run again"
+        ) from error
     except dg.DagsterError as error:
         cause: BaseException | None = error
         while cause is not None:
@@ -97,22 +151,3 @@ def execute(
                 raise cause from None
             cause = cause.__cause__
         raise
-
-
-def report_observed_batches(settings: IndexAuditSettings, instance: dg.DagsterInstance) -> None:
-    """Show the batches of an index as it stands on their partitions, without a run for each."""
-    workspace = workspace_for(settings)
-    rows_of = observed_batches(workspace)
-    if rows_of:
-        workspace.state.extend_back_to(min(parse_batch_key(key)[0] for key in rows_of))
-    slugs = sorted({key.split("|", 1)[1] for key in rows_of})
-    instance.add_dynamic_partitions(source_partitions_name(settings), slugs)
-    for key, rows in rows_of.items():
-        for name in ("index_rows", "batch_integrity"):
-            instance.report_runless_asset_event(
-                dg.AssetMaterialization(
-                    dg.AssetKey([settings.dagster_name, name]),
-                    partition=key,
-                    metadata={"dagster/partition_row_count": rows},
-                )
-            )

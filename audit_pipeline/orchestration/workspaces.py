@@ -22,3 +22,8 @@ def workspace_for(settings: IndexAuditSettings) -> Workspace:
     if key not in _WORKSPACES:
         _WORKSPACES[key] = Workspace(settings, key[0])
     return _WORKSPACES[key]
+
+
+def new_workspace(settings: IndexAuditSettings) -> Workspace:
+    """A workspace that nobody else has: a sensor's process lives for days, and must see the store as it is today."""
+    return Workspace(settings, state_root())

@@ -208,12 +208,6 @@ def corpus_integrity(workspace: Workspace) -> StageResult:
     return result
 
 
-def observed_batches(workspace: Workspace) -> dict[str, int]:
-    """Rows of the table by batch key."""
-    counts = pc.value_counts(pinned_snapshot(workspace).rows["batch"])
-    return dict(zip(counts.field("values").to_pylist(), counts.field("counts").to_pylist(), strict=True))
-
-
 def can_probe(workspace: Workspace, snapshot: TableSnapshot) -> bool:
     """Whether there is an encoder whose vectors have the table's dimension."""
     return workspace.encoder is not None and workspace.encoder.dimension == snapshot.info.dimension

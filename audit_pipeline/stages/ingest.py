@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from audit_pipeline.corpus.batches import parse_batch_key
+from audit_pipeline.corpus.batches import parse_batch_key, slug
 from audit_pipeline.corpus.sampling import stratify
-from audit_pipeline.corpus.store import BatchInfo
+from audit_pipeline.corpus.store import BatchInfo, StoreScan
 from audit_pipeline.encoder.calibration import NOISE_LOSS, cosine_loss
 from audit_pipeline.errors import AuditInputError
 from audit_pipeline.index.provenance import Written
@@ -40,11 +40,17 @@ class BatchChange:
     rows: int
 
 
-def changed_batches(workspace: Workspace) -> list[BatchChange]:
-    """The batches that an ingest would change, by key, from content hashes alone."""
+def changed_batches(workspace: Workspace, scan: StoreScan | None = None) -> list[BatchChange]:
+    """The batches that an ingest would change, by key, from content hashes alone.
+
+    ``scan`` is the store as it is (default: the workspace's scan). Batches of a source that it could not read are left
+    out, and so are those of a retired source: of neither is known that it holds nothing any more.
+    """
     from audit_pipeline.index.connection import holds_table
 
-    found = workspace.scan().batches
+    scan = scan or workspace.scan()
+    found = {key: info for key, info in scan.batches.items() if scan.unread_for(info.slug) is None}
+    retired = {slug(source.name) for source in workspace.settings.sources if source.retired}
     known = {manifest.key: manifest for manifest in workspace.manifests()}
     settings = workspace.settings.index
     table_is_gone = bool(known) and not holds_table(workspace.index_uri, settings.table, settings.storage_options)
@@ -60,7 +66,9 @@ def changed_batches(workspace: Workspace) -> list[BatchChange]:
         elif table_is_gone and info.rows:
             changes.append(BatchChange(key, "lost", info.rows))
     for key, manifest in known.items():
-        if key not in found and manifest.content_hash != EMPTY:
+        source = parse_batch_key(key)[1]
+        gone = key not in found and source not in retired and scan.unread_for(source) is None
+        if gone and manifest.content_hash != EMPTY:
             changes.append(BatchChange(key, "emptied", 0))
     return sorted(changes, key=lambda change: change.key)
 
@@ -71,6 +79,7 @@ def ingest_chunks(workspace: Workspace, key: str) -> dict[str, int] | None:
     manifest = workspace.manifest(key)
     if not len(rows.chunks) and not len(rows.rejected) and manifest is None:
         return None
+    _refuse_ids_of_unread(workspace, key, rows.chunks["chunk_id"])
     chunks = with_tokens(workspace, rows.chunks)
     info = workspace.scan().batches.get(key)
     generation = generation_of(workspace, info)
@@ -79,6 +88,20 @@ def ingest_chunks(workspace: Workspace, key: str) -> dict[str, int] | None:
     write_table(folder / "rejected.parquet", rows.rejected)
     write_json(workspace.state.batch(key) / "pending.json", {"generation": generation})
     return {"rows": len(chunks), "rejected": len(rows.rejected)}
+
+
+def _refuse_ids_of_unread(workspace: Workspace, key: str, ids: pa.ChunkedArray) -> None:
+    """Raise AuditInputError where the batch would take rows away from a source that cannot be read just now."""
+    scan = workspace.scan()
+    for manifest in workspace.manifests() if scan.unread else ():
+        if manifest.key == key or scan.unread_for(parse_batch_key(manifest.key)[1]) is None:
+            continue
+        held = read_table(workspace.generation(manifest) / "chunks.parquet", ["chunk_id"])["chunk_id"]
+        if pc.any(pc.is_in(ids, value_set=held.combine_chunks())).as_py():
+            raise AuditInputError(
+                f"{workspace.settings.name}: batch {key} has ids of batch {manifest.key}, whose source cannot be read: "
+                "mend that source first"
+            )
 
 
 def ingest_probes(workspace: Workspace, key: str) -> int:
@@ -216,7 +239,13 @@ def finish_batch(workspace: Workspace, key: str) -> BatchManifest:
     if info is None:
         assert known is not None  # ingest_chunks has skipped a cell that never held anything
         manifest = replace(
-            known, rows=0, rejected=0, content_hash=EMPTY, settings_hash=workspace.settings_hash, generation=generation
+            known,
+            rows=0,
+            rejected=0,
+            content_hash=EMPTY,
+            settings_hash=workspace.settings_hash,
+            generation=generation,
+            ingests=known.ingests + 1,
         )
     else:
         manifest = BatchManifest(
@@ -228,6 +257,7 @@ def finish_batch(workspace: Workspace, key: str) -> BatchManifest:
             content_hash=info.content_hash,
             settings_hash=workspace.settings_hash,
             generation=generation,
+            ingests=known.ingests + 1 if known else 1,
         )
     workspace.write_manifest(manifest)
     for other in folder.iterdir():

@@ -46,6 +46,7 @@ class BatchManifest:
     content_hash: str
     settings_hash: str
     generation: str  # folder of the batch's files
+    ingests: int = 1  # how often this batch was brought up to date
 
 
 class Workspace:
@@ -153,11 +154,14 @@ class Workspace:
         return self.state.audit / "unplaced.parquet"
 
     def scan(self, *, fresh: bool = False) -> StoreScan:
-        """The batches that the source store holds now; read once per process unless ``fresh``."""
+        """The batches that the source store holds now, without sources that cannot be read (``unread`` names them);
+        read once per process unless ``fresh``.
+        """
         if self._scan is None or fresh:
-            self._scan = self.store.scan(self.progress)
-            # Rows whose date puts them in no batch would otherwise be kept nowhere.
-            write_table(self._unplaced, self.store.unplaced())
+            self._scan = self.store.scan(self.progress, partial=True)
+            if not self._scan.unread:
+                # Rows whose date puts them in no batch would otherwise be kept nowhere.
+                write_table(self._unplaced, self.store.unplaced())
         return self._scan
 
     @cached_property

@@ -286,6 +286,23 @@ MISTAKES = [
         "index.table: over several tables ('*') every search is exact, without 'filter': remove it, or audit each table by itself",
     ),
     (
+        "a time zone that there is not",
+        GOOD + "  automation: {timezone: Mars/Olympus}\n",
+        "automation.timezone: 'Mars/Olympus' is no time zone: write one such as Europe/Berlin",
+    ),
+    (
+        "nothing but retired sources",
+        NAME + ENCODER + "  sources: [{name: api, uri: api.jsonl, format: jsonl, retired: true}]\n",
+        "sources: all of them are retired: add one that is not, or set index.managed to false",
+    ),
+    (
+        "a retired source of a table of others",
+        STANDS
+        + "  index: {managed: false, uri: l, table: t}\n"
+        + "  sources: [{name: api, uri: api.jsonl, format: jsonl, retired: true}]\n",
+        "sources: 'retired' belongs to a managed index: remove the entry, or set it to false",
+    ),
+    (
         "a credential that is no string is not repeated",
         GOOD + "  index: {storage_options: {aws_secret_access_key: 12345}}\n",
         "index.storage_options.aws_secret_access_key: Input should be a valid string",

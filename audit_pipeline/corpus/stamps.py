@@ -1,0 +1,48 @@
+"""Whether the source store's files are still those of an earlier look, told from their listing alone. None is read."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import json
+
+from audit_pipeline.config import IndexAuditSettings, SourceSettings
+from audit_pipeline.corpus.docstrings import find_modules
+from audit_pipeline.corpus.files import find_files
+
+# A file that is written twice within its time stamp's resolution keeps its stamp: what is younger is not trusted.
+_SETTLED = dt.timedelta(seconds=3)
+
+
+def store_stamp(settings: IndexAuditSettings, today: dt.date, now: dt.datetime | None = None) -> str | None:
+    """A digest of the names, sizes and times of all files and of what decides their rows' batches.
+
+    None where it would not tell: a file has no time, or was written within the last seconds. Raises AuditInputError
+    where a source cannot be listed.
+    """
+    now = now or dt.datetime.now(dt.UTC)
+    listed = []
+    for entry in settings.sources:
+        if entry.retired:
+            continue
+        for name, size, modified in _files(entry):
+            if modified is None or modified > now - _SETTLED:
+                return None
+            listed.append([entry.name, name, size, modified.isoformat()])
+    deciding = {
+        "sources": [source.model_dump(mode="json") for source in settings.sources],
+        "start_date": str(settings.start_date),
+        "grain": settings.ingestion_grain,
+        "today": today.isoformat(),  # rows dated later are rejected until then
+        "files": listed,
+    }
+    return hashlib.sha256(json.dumps(deciding).encode()).hexdigest()
+
+
+def _files(entry: SourceSettings) -> list[tuple[str, int, dt.datetime | None]]:
+    """(name, bytes, time of the last change) of each file of an entry."""
+    if entry.format == "docstrings":
+        stats = [(str(module.path), module.path.stat()) for module in find_modules(entry)]
+        return [(name, stat.st_size, dt.datetime.fromtimestamp(stat.st_mtime, dt.UTC)) for name, stat in stats]
+    unknown = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+    return [(file.path, file.size, None if file.modified == unknown else file.modified) for file in find_files(entry)]

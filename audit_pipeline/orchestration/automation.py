@@ -1,0 +1,178 @@
+"""What Dagster's daemon does for one index: sensor, schedule, conditions. What has arrived is not judged here."""
+
+# No `from __future__ import annotations` here: Dagster reads the annotation of `context` as a type.
+import datetime as dt
+from collections.abc import Sequence
+
+import dagster as dg
+from dagster._utils.schedules import is_valid_cron_schedule
+
+from audit_pipeline.config import IndexAuditSettings
+from audit_pipeline.errors import AuditInputError
+from audit_pipeline.orchestration.naming import (
+    audit_job_name,
+    audit_schedule_name,
+    discovery_sensor_name,
+    ingest_job_name,
+    source_partitions_name,
+)
+from audit_pipeline.orchestration.workspaces import new_workspace
+from audit_pipeline.stages.discovery import Discovery, discover, look_at_table
+
+SOURCE_BATCHES = "source_batches"
+
+AC = dg.AutomationCondition
+# An asset that is asked for because another one is, in the same run. Nothing else asks for it: so a cell that never
+# held anything stays as it is, and an audit begins with its first asset and not wherever a batch has moved something.
+FOLLOWS = AC.any_deps_match(AC.will_be_requested())
+BATCH_ARRIVED = AC.any_deps_updated().since_last_handled() & ~AC.in_progress()
+# No `eager()`: on an asset of the whole corpus it waits for ever where any cell is missing.
+BATCHES_DONE = AC.any_deps_updated().since_last_handled() & ~AC.any_deps_in_progress() & ~AC.in_progress()
+
+
+def condition_of(settings: IndexAuditSettings, asset: str) -> dg.AutomationCondition | None:
+    """The automation condition of an asset; None where the settings ask for none.
+
+    An index as it stands has none: its batches are reported by the audit itself, which would ask for the next audit.
+    """
+    if settings.automation.mode != "conditions" or not settings.index.managed:
+        return None
+    return {"chunks": BATCH_ARRIVED, "vector_index": BATCHES_DONE}.get(asset, FOLLOWS)
+
+
+def freshness_of(settings: IndexAuditSettings) -> dg.FreshnessPolicy | None:
+    """How old the report may be; None where nothing makes it anew by itself."""
+    if settings.automation.mode == "manual":
+        return None
+    return dg.FreshnessPolicy.time_window(fail_window=dt.timedelta(hours=settings.automation.fresh_hours))
+
+
+def audit_schedule(settings: IndexAuditSettings) -> dg.ScheduleDefinition:
+    """The audit by the clock. Raises AuditInputError where the settings' cron is none."""
+    automation = settings.automation
+    if not is_valid_cron_schedule(automation.audit_cron):
+        raise AuditInputError(
+            f"automation.audit_cron: {automation.audit_cron!r} is no cron schedule: "
+            "write five fields such as '0 5 * * *'"
+        )
+    running = automation.mode == "sensors"
+    return dg.ScheduleDefinition(
+        name=audit_schedule_name(settings),
+        job_name=audit_job_name(settings),
+        cron_schedule=automation.audit_cron,
+        execution_timezone=automation.timezone,
+        default_status=dg.DefaultScheduleStatus.RUNNING if running else dg.DefaultScheduleStatus.STOPPED,
+        description=f"Audits the index {settings.name}.",
+    )
+
+
+def discovery_sensor(settings: IndexAuditSettings, grid_start: dt.date) -> dg.SensorDefinition:
+    """The sensor that looks for what has arrived: batches of a managed index, new versions of one as it stands."""
+    automation = settings.automation
+    managed = settings.index.managed
+    status = dg.DefaultSensorStatus.STOPPED if automation.mode == "manual" else dg.DefaultSensorStatus.RUNNING
+
+    @dg.sensor(
+        name=discovery_sensor_name(settings),
+        job_name=ingest_job_name(settings) if managed else audit_job_name(settings),
+        minimum_interval_seconds=automation.every_seconds,
+        default_status=status,
+        description=(
+            f"Registers the sources of {settings.name}; asks for batches that are new, changed or emptied."
+            if managed
+            else f"Asks for an audit of {settings.name} when its table has a new version."
+        ),
+    )
+    def discovery(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        workspace = new_workspace(settings)
+        try:
+            if not managed:
+                look = look_at_table(workspace, context.cursor)
+                requests = [dg.RunRequest(run_key=look.run_key)] if look.run_key else []
+                return _result(context, requests, look.notes, look.cursor)
+            found = discover(workspace, context.cursor, grid_start=grid_start)
+        except AuditInputError as error:
+            return dg.SensorResult(skip_reason=f"not read: {error}", cursor=context.cursor)
+        name = source_partitions_name(settings)
+        new = sorted(set(found.sources) - set(context.instance.get_dynamic_partitions(name)))
+        register = [dg.AddDynamicPartitionsRequest(name, new)] if new else []
+        if automation.mode == "conditions":
+            return _result(context, [], found.notes, found.cursor, register, _arrivals(settings, found))
+        requests = [
+            dg.RunRequest(
+                run_key=one.run_key,
+                partition_key=one.change.key,
+                tags={"audit_pipeline/reason": one.change.reason},
+            )
+            for one in found.requests
+        ]
+        return _result(context, requests, found.notes, found.cursor, register)
+
+    return discovery
+
+
+def _result(
+    context: dg.SensorEvaluationContext,
+    requests: list[dg.RunRequest],
+    notes: list[str],
+    cursor: str,
+    register: Sequence[dg.AddDynamicPartitionsRequest] = (),
+    events: Sequence[dg.AssetMaterialization] = (),
+) -> dg.SensorResult:
+    """A tick that asks for runs shows them, so what else there is to say goes to its log; any other says why not."""
+    for note in notes:
+        context.log.warning(note)
+    skip = None if requests or events else "; ".join(notes) or "every batch is up to date"
+    return dg.SensorResult(
+        run_requests=requests,
+        skip_reason=skip,
+        cursor=cursor,
+        dynamic_partitions_requests=list(register),
+        asset_events=list(events),
+    )
+
+
+# Conditions
+
+
+def source_batches(settings: IndexAuditSettings, partitions: dg.MultiPartitionsDefinition) -> list[dg.AssetSpec]:
+    """The batches of the source store as an asset that the sensor reports on, for the conditions to wait for."""
+    if settings.automation.mode != "conditions" or not settings.index.managed:
+        return []
+    prefix = settings.dagster_name
+    return [
+        dg.AssetSpec(
+            dg.AssetKey([prefix, SOURCE_BATCHES]),
+            partitions_def=partitions,
+            group_name=f"{prefix}_batches",
+            owners=["team:data-platform"],
+            description="A batch of the source store as the discovery sensor saw it: new, changed or emptied.",
+        )
+    ]
+
+
+def condition_sensors(settings: IndexAuditSettings) -> list[dg.SensorDefinition]:
+    """The sensor that evaluates the conditions of one index, running where the settings ask for them."""
+    if settings.automation.mode != "conditions" or not settings.index.managed:
+        return []
+    return [
+        dg.AutomationConditionSensorDefinition(
+            f"{settings.dagster_name}__conditions",
+            target=dg.AssetSelection.key_prefixes(settings.dagster_name),
+            default_status=dg.DefaultSensorStatus.RUNNING,
+            minimum_interval_seconds=settings.automation.every_seconds,
+        )
+    ]
+
+
+def _arrivals(settings: IndexAuditSettings, found: Discovery) -> list[dg.AssetMaterialization]:
+    key = dg.AssetKey([settings.dagster_name, SOURCE_BATCHES])
+    return [
+        dg.AssetMaterialization(
+            key,
+            partition=one.change.key,
+            metadata={"dagster/partition_row_count": one.change.rows, "reason": one.change.reason},
+            tags={"dagster/data_version": one.digest},
+        )
+        for one in found.requests
+    ]

@@ -1,0 +1,224 @@
+"""What has arrived since the last look: batches to ingest, sources not seen before, a table's new version.
+
+Nothing is ingested or registered here, and nothing is known of Dagster but that it keeps a cursor between two looks.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from audit_pipeline.corpus.batches import display_source, parse_batch_key, period_start, slug
+from audit_pipeline.corpus.stamps import store_stamp
+from audit_pipeline.corpus.store import BatchInfo, StoreScan
+from audit_pipeline.errors import AuditInputError
+from audit_pipeline.plural import counted
+from audit_pipeline.stages.ingest import BatchChange, changed_batches, generation_of
+from audit_pipeline.stages.workspace import Workspace
+from audit_pipeline.state import read_json, write_json
+
+MOST_AT_ONCE = 200
+"""Batches that one look requests; the next looks request the others. Every request is a run that Dagster keeps."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """One batch to be brought up to date. A state of a batch has one ``run_key``: it is never asked for twice."""
+
+    change: BatchChange
+    run_key: str
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(self.run_key.encode()).hexdigest()[:10]
+
+
+@dataclass(frozen=True)
+class Discovery:
+    """Outcome of one look at the source store. ``sources`` are slugs of all sources there are or ever were; ``notes``
+    say, a sentence each, what could not be read or is left for later.
+    """
+
+    sources: list[str]
+    requests: list[Request]
+    notes: list[str]
+    cursor: str
+
+
+@dataclass(frozen=True)
+class TableLook:
+    """Outcome of one look at an index as it stands: the key of the audit it asks for, None for none."""
+
+    run_key: str | None
+    notes: list[str]
+    cursor: str
+
+
+@dataclass
+class _Memory:
+    """What one look tells the next: short digests of what was ``requested`` and is not up to date yet (Dagster keeps
+    the cursor of every look, so it must stay small), and by source the last period it had when it was seen first.
+    """
+
+    requested: list[str] = field(default_factory=list)
+    history: dict[str, str] = field(default_factory=dict)
+
+
+def current_scan(workspace: Workspace) -> StoreScan:
+    """The source store as it is now; where no file has changed since the last scan that was kept, that one.
+
+    A source that cannot be read is left out and named in ``unread``. Raises AuditInputError where two sources share a
+    slug.
+    """
+    path = workspace.state.audit / "scan.json"
+    stamp = None
+    with suppress(AuditInputError):  # the scan finds the same, and says which source it is
+        stamp = store_stamp(workspace.settings, workspace.today)
+    if stamp is not None and path.exists():
+        kept = read_json(path)
+        if kept["stamp"] == stamp:
+            return _restored(kept)
+    scan = workspace.scan(fresh=True)
+    if stamp is not None and not scan.unread:
+        write_json(path, {"stamp": stamp, **_kept(scan)})
+    return scan
+
+
+def discover(
+    workspace: Workspace, cursor: str | None, *, grid_start: dt.date | None = None, most: int = MOST_AT_ONCE
+) -> Discovery:
+    """The batches to ingest that no earlier look has asked for, the first ``most`` of them by key.
+
+    Batches before ``grid_start`` cannot be asked for yet: the start is remembered, so that the next load of the
+    definitions has them.
+    """
+    memory = _read(cursor)
+    scan = current_scan(workspace)
+    notes = [f"not read: {error}" for error in scan.unread.values()]
+    latest: dict[str, dt.date] = {}
+    for info in scan.batches.values():
+        latest[info.slug] = max(info.period, latest.get(info.slug, info.period))
+    memory.history = {source: day.isoformat() for source, day in latest.items()} | memory.history
+    pending = [_request(workspace, change, scan.batches.get(change.key)) for change in changed_batches(workspace, scan)]
+    early = [one for one in pending if grid_start is not None and parse_batch_key(one.change.key)[0] < grid_start]
+    if early:
+        workspace.state.extend_back_to(min(parse_batch_key(one.change.key)[0] for one in early))
+        notes.append(
+            f"{counted(len(early), 'batch', 'batches')} before {grid_start}, where the grid begins: reload the code "
+            "location, then they are asked for"
+        )
+    waiting = [one for one in pending if one not in early and _is_history(workspace, one.change, memory)]
+    notes += _waiting_notes(workspace, waiting)
+    held = {one.change.key for one in [*early, *waiting]}
+    eligible = [one for one in pending if one.change.key not in held]
+    before = set(memory.requested)
+    new = [one for one in eligible if one.digest not in before]
+    asked = new[:most]
+    if len(new) > most:
+        notes.append(f"{counted(len(new) - most, 'more batch', 'more batches')}: asked for by the next looks")
+    if len(eligible) > len(new):
+        notes.append(
+            f"{counted(len(eligible) - len(new), 'batch', 'batches')} asked for before and not up to date yet: "
+            "queued, running or failed"
+        )
+    asked_now = {one.digest for one in asked}
+    memory.requested = [one.digest for one in eligible if one.digest in before | asked_now]
+    known = {parse_batch_key(manifest.key)[1] for manifest in workspace.manifests()}
+    sources = sorted({info.slug for info in scan.batches.values()} | known)
+    return Discovery(sources, asked, notes, json.dumps(asdict(memory)))
+
+
+def batches_of_source(workspace: Workspace, source: str, since: dt.date | None) -> list[BatchChange]:
+    """The batches of one source, by its name or its partition key, that are not up to date, from ``since`` on, by key.
+
+    Raises AuditInputError where the source cannot be read, whatever is wrong with the others.
+    """
+    key = slug(source)
+    scan = workspace.scan(fresh=True)
+    error = scan.unread_for(key)
+    if error is not None:
+        raise error
+    grain = workspace.settings.ingestion_grain
+    first = period_start(since, grain) if since is not None else dt.date.min
+    cells = [(change, *parse_batch_key(change.key)) for change in changed_batches(workspace, scan)]
+    return [change for change, period, of in cells if of == key and period >= first]
+
+
+def known_sources(workspace: Workspace) -> dict[str, str]:
+    """Partition key -> name of every source of the settings, the store and earlier ingests."""
+    named = {slug(source.name): source.name for source in workspace.settings.sources if source.name != "*"}
+    ingested = {parse_batch_key(one.key)[1]: display_source(one.source) for one in workspace.manifests()}
+    return named | ingested | {key: display_source(raw) for key, raw in workspace.scan().slugs.items()}
+
+
+def look_at_table(workspace: Workspace, cursor: str | None) -> TableLook:
+    """Whether an index as it stands, or its source store, has changed since the audit that was last asked for.
+
+    A table that is still being written is waited for: its audit is asked for when two looks saw the same.
+    """
+    from audit_pipeline.index.database import newest_versions
+
+    settings = workspace.settings.index
+    versions = newest_versions(workspace.index_uri, settings.table, settings.storage_options)
+    seen: dict[str, Any] = {"versions": versions}
+    if workspace.settings.sources:
+        scan = current_scan(workspace)
+        for error in scan.unread.values():
+            raise error
+        seen["batches"] = {key: info.content_hash for key, info in scan.batches.items()}
+    state = hashlib.sha256(json.dumps(seen, sort_keys=True).encode()).hexdigest()[:16]
+    before = json.loads(cursor) if cursor else {}
+    words = ", ".join(f"{name} at version {version}" for name, version in versions.items())
+    if before.get("asked") == state:
+        return TableLook(None, [f"no change since the last audit: {words}"], cursor or "")
+    if before.get("seen") != state:
+        note = f"changed: {words}; the audit is asked for when the next look sees the same"
+        return TableLook(None, [note], json.dumps({**before, "seen": state}))
+    count = int(before.get("count", 0)) + 1
+    return TableLook(f"{count} {state}", [words], json.dumps({"asked": state, "seen": state, "count": count}))
+
+
+def _request(workspace: Workspace, change: BatchChange, info: BatchInfo | None) -> Request:
+    """The count of ingests makes a batch that returns to an earlier content a new request: run keys hold for ever."""
+    manifest = workspace.manifest(change.key)
+    return Request(change, f"{change.key} {manifest.ingests if manifest else 0} {generation_of(workspace, info)}")
+
+
+def _is_history(workspace: Workspace, change: BatchChange, memory: _Memory) -> bool:
+    """Whether a batch stood in its source before the source was first seen, and the settings leave such alone."""
+    period, source = parse_batch_key(change.key)
+    old = period.isoformat() <= memory.history.get(source, "")
+    return workspace.settings.automation.history == "wait" and change.reason == "new" and old
+
+
+def _waiting_notes(workspace: Workspace, waiting: list[Request]) -> list[str]:
+    counts: dict[str, int] = {}
+    for one in waiting:
+        source = parse_batch_key(one.change.key)[1]
+        counts[source] = counts.get(source, 0) + 1
+    return [
+        f"{counted(count, 'batch', 'batches')} of {source} from before it was first seen: backfill them "
+        f"(audit-pipeline backfill --source {source})"
+        for source, count in sorted(counts.items())
+    ]
+
+
+def _read(cursor: str | None) -> _Memory:
+    return _Memory(**json.loads(cursor)) if cursor else _Memory()
+
+
+def _kept(scan: StoreScan) -> dict[str, Any]:
+    batches = [{**asdict(info), "period": info.period.isoformat()} for info in scan.batches.values()]
+    earliest = scan.earliest.isoformat() if scan.earliest else None
+    return {"earliest": earliest, "slugs": scan.slugs, "unplaced": scan.unplaced, "batches": batches}
+
+
+def _restored(kept: Mapping[str, Any]) -> StoreScan:
+    infos = [BatchInfo(**{**one, "period": dt.date.fromisoformat(one["period"])}) for one in kept["batches"]]
+    earliest = dt.date.fromisoformat(kept["earliest"]) if kept["earliest"] else None
+    return StoreScan({info.key: info for info in infos}, earliest, kept["slugs"], kept["unplaced"])

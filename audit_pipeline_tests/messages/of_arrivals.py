@@ -1,0 +1,75 @@
+"""Batches that cannot be brought in: unknown sources, rows of another source, checks that guard the table."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from dagster._core.errors import DagsterAssetCheckFailedError
+
+from audit_pipeline.orchestration.automation import audit_schedule
+from audit_pipeline.orchestration.running import execute, refuse_unknown_source
+from audit_pipeline.stages.ingest import ingest_chunks
+from audit_pipeline.state import write_table
+from audit_pipeline_tests.messages.case import Case, World
+from audit_pipeline_tests.stages.builders import workspace
+from audit_pipeline_tests.stages.test_discovery import A, as_it_stands, ingest, two_sources, write
+
+
+def ids_of_a_source_that_cannot_be_read(world: World) -> None:
+    write(world.folder, "a", {"2026-01-02": "of a"})
+    write(world.folder, "b", {"2026-01-02": "of b"})
+    work = two_sources(world.folder)
+    ingest(work, A[0])
+    manifest = work.manifest(A[0])
+    assert manifest is not None
+    write_table(work.generation(manifest) / "chunks.parquet", work.store.read_batch(A[0]).chunks)
+    world.write("a.jsonl", "{broken")
+    world.write_jsonl("b.jsonl", {"chunk_id": "a-2026-01-02", "ingestion_date": "2026-01-02", "text": "taken"})
+    ingest_chunks(two_sources(world.folder), "2026-01-02|b")
+
+
+def check_that_guards_the_table(_: World) -> None:
+    def run(**_: object) -> None:
+        raise DagsterAssetCheckFailedError("1 blocking asset check failed with ERROR severity:\nvectors: finite")
+
+    defs = SimpleNamespace(resolve_job_def=lambda job: SimpleNamespace(execute_in_process=run))
+    execute(defs, "h0__ingest_batch", None, "2026-01-02|a")
+
+
+def unknown_source(world: World) -> None:
+    write(world.folder, "a", {"2026-01-02": "of a"})
+    write(world.folder, "b", {"2026-01-02": "of b"})
+    world.patch.setenv("DAGSTER_HOME", str(world.folder / "state"))
+    refuse_unknown_source([two_sources(world.folder).settings], "aa")
+
+
+CASES = [
+    Case(
+        "a batch with ids of a source that cannot be read",
+        ids_of_a_source_that_cannot_be_read,
+        "small: batch 2026-01-02|b has ids of batch 2026-01-02|a, whose source cannot be read: mend that source first",
+    ),
+    Case(
+        "a check that guards the table",
+        check_that_guards_the_table,
+        "batch 2026-01-02|a: nothing of it was written to the table, a check that guards it failed "
+        "(vectors: finite): mend its rows in the source store and run again",
+    ),
+    Case(
+        "a backfill of an unknown source",
+        unknown_source,
+        "--source: there is no source 'aa' (did you mean 'a'?); sources are a, b: "
+        "correct it, or add the source to the settings",
+    ),
+    Case(
+        "a backfill of an index that something else writes",
+        lambda world: refuse_unknown_source([as_it_stands(world.folder).settings], "a"),
+        "index.managed: small is audited as it stands, and what writes its table brings in 'a': "
+        "set it to true, or run the audit",
+    ),
+    Case(
+        "a cron schedule of four fields",
+        lambda world: audit_schedule(workspace(world.folder, automation={"audit_cron": "5 * * *"}).settings),
+        "automation.audit_cron: '5 * * *' is no cron schedule: write five fields such as '0 5 * * *'",
+    ),
+]

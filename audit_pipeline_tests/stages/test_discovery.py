@@ -1,0 +1,273 @@
+"""One look at the sources after the other: what each asks for, and that nothing is asked for twice."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import lancedb
+import pytest
+
+from audit_pipeline.corpus.stamps import store_stamp
+from audit_pipeline.errors import AuditInputError
+from audit_pipeline.stages.discovery import Discovery, current_scan, discover, look_at_table
+from audit_pipeline.stages.ingest import generation_of
+from audit_pipeline.stages.workspace import BatchManifest, Workspace
+from audit_pipeline_tests.stages.builders import TODAY, workspace
+
+DAYS = ("2026-01-02", "2026-01-03", "2026-01-05")
+A, B = (tuple(f"{day}|{source}" for day in DAYS) for source in "ab")
+
+
+def write(folder: Path, source: str, rows: dict[str, str]) -> None:
+    """One file of a source: day -> text of its one row. As old as a file that nobody is writing."""
+    lines = [
+        json.dumps({"chunk_id": f"{source}-{day}", "ingestion_date": day, "text": text}) for day, text in rows.items()
+    ]
+    path = folder / f"{source}.jsonl"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    os.utime(path, (1_760_000_000, 1_760_000_000))
+
+
+def two_sources(folder: Path, **attributes: Any) -> Workspace:
+    sources = [{"name": name, "uri": f"{name}.jsonl", "format": "jsonl"} for name in "ab"]
+    return workspace(folder, **{"sources": sources, **attributes})
+
+
+def ingest(work: Workspace, *keys: str) -> None:
+    """Leaves the manifests that a finished ingest of these batches leaves."""
+    if not (work.state.root / "index").exists():
+        lancedb.connect(work.index_uri).create_table(work.settings.index.table, [{"chunk_id": "x"}])
+    for key in keys:
+        info = work.scan().batches.get(key)
+        known = work.manifest(key)
+        work.write_manifest(
+            BatchManifest(
+                key=key,
+                source=info.source if info else known.source,
+                ingestion_date=key[:10],
+                rows=info.rows if info else 0,
+                rejected=0,
+                content_hash=info.content_hash if info else "empty",
+                settings_hash=work.settings_hash,
+                generation=generation_of(work, info),
+                ingests=known.ingests + 1 if known else 1,
+            )
+        )
+
+
+def asked(found: Discovery) -> list[tuple[str, str]]:
+    return [(one.change.key, one.change.reason) for one in found.requests]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    for source in "ab":
+        write(tmp_path, source, {day: f"{source} on {day}" for day in DAYS})
+    return tmp_path
+
+
+def test_the_first_look_asks_for_every_batch_and_the_second_for_none(store: Path) -> None:
+    first = discover(two_sources(store), None)
+    assert asked(first) == [(key, "new") for key in sorted([*A, *B])]
+    assert first.sources == ["a", "b"]
+    second = discover(two_sources(store), first.cursor)
+    assert second.requests == []
+    assert second.notes == ["6 batches asked for before and not up to date yet: queued, running or failed"]
+    # A cursor that is lost asks again, with keys that Dagster knows already.
+    assert [one.run_key for one in discover(two_sources(store), None).requests] == [
+        one.run_key for one in first.requests
+    ]
+    ingest(two_sources(store), *A, *B)
+    third = discover(two_sources(store), second.cursor)
+    assert (third.requests, third.notes, third.sources) == ([], [], ["a", "b"])
+
+
+def test_a_changed_batch_is_asked_for_once_and_one_that_returns_to_an_earlier_text_again(store: Path) -> None:
+    ingest(two_sources(store), *A, *B)
+    cursor, keys = None, []
+    for text in ("first change", "a on 2026-01-03", "first change"):
+        write(store, "a", {day: f"a on {day}" for day in DAYS} | {DAYS[1]: text})
+        found = discover(two_sources(store), cursor)
+        assert asked(found) == [(A[1], "changed")]
+        again = discover(two_sources(store), found.cursor)
+        assert again.requests == []
+        keys += [one.run_key for one in found.requests]
+        cursor = again.cursor
+        ingest(two_sources(store), A[1])
+    assert len(set(keys)) == 3
+
+
+def test_an_emptied_batch_is_asked_for_once_and_its_source_stays_known(store: Path) -> None:
+    ingest(two_sources(store), *A, *B)
+    sources = [{"name": "b", "uri": "b.jsonl", "format": "jsonl"}]
+    found = discover(two_sources(store, sources=sources), None)
+    assert asked(found) == [(key, "emptied") for key in A]
+    ingest(two_sources(store, sources=sources), *A)
+    after = discover(two_sources(store, sources=sources), found.cursor)
+    assert (after.requests, after.sources) == ([], ["a", "b"])
+
+
+def test_a_retired_source_is_not_read_and_none_of_its_batches_is_emptied(store: Path) -> None:
+    ingest(two_sources(store), *A, *B)
+    (store / "a.jsonl").unlink()
+    sources = [{"name": name, "uri": f"{name}.jsonl", "format": "jsonl", "retired": name == "a"} for name in "ab"]
+    found = discover(two_sources(store, sources=sources), None)
+    assert (found.requests, found.notes, found.sources) == ([], [], ["a", "b"])
+
+
+def test_a_source_that_cannot_be_read_is_told_and_the_others_go_on(store: Path) -> None:
+    ingest(two_sources(store), *A, *B)
+    (store / "a.jsonl").write_text("{broken\n", encoding="utf-8")
+    write(store, "b", dict.fromkeys(DAYS[:1], "another text") | {day: f"b on {day}" for day in DAYS[1:]})
+    found = discover(two_sources(store), None)
+    assert asked(found) == [(B[0], "changed")]  # and no batch of a is taken for an emptied one
+    (note,) = found.notes
+    assert note.startswith("not read: source 'a', a.jsonl")
+    assert discover(two_sources(store), found.cursor).notes[0] == note  # told at every look
+    with pytest.raises(AuditInputError, match=r"a\.jsonl"):
+        two_sources(store).store.scan()
+
+
+def test_where_an_entry_of_every_source_cannot_be_read_nothing_is_known_of_any(store: Path) -> None:
+    ingest(two_sources(store), *A, *B)
+    (store / "more.jsonl").write_text("{broken\n", encoding="utf-8")
+    write(store, "b", dict.fromkeys(DAYS, "another text"))
+    sources = [{"name": name, "uri": f"{name}.jsonl", "format": "jsonl"} for name in "ab"]
+    every = {"name": "*", "uri": "more.jsonl", "format": "jsonl"}
+    found = discover(two_sources(store, sources=[*sources, every]), None)
+    assert found.requests == []
+    assert "more.jsonl" in found.notes[0]
+
+
+def test_many_batches_are_asked_for_over_several_looks_each_once(store: Path) -> None:
+    cursor, keys, notes = None, [], []
+    for _ in range(4):
+        found = discover(two_sources(store), cursor, most=2)
+        keys += [one.change.key for one in found.requests]
+        notes.append(found.notes)
+        cursor = found.cursor
+    assert keys == sorted([*A, *B])
+    assert notes[0] == ["4 more batches: asked for by the next looks"]
+
+
+def test_history_waits_for_a_backfill_where_the_settings_say_so_and_later_batches_do_not(store: Path) -> None:
+    waits = {"automation": {"mode": "sensors", "history": "wait"}}
+    first = discover(two_sources(store, **waits), None)
+    assert first.requests == []
+    assert first.sources == ["a", "b"]  # registered all the same
+    assert first.notes == [
+        f"3 batches of {one} from before it was first seen: backfill them (audit-pipeline backfill --source {one})"
+        for one in "ab"
+    ]
+    write(store, "a", {day: f"a on {day}" for day in (*DAYS, "2026-02-01")})
+    second = discover(two_sources(store, **waits), first.cursor)
+    assert asked(second) == [("2026-02-01|a", "new")]
+    ingest(two_sources(store), *A, *B, "2026-02-01|a")
+    write(store, "b", dict.fromkeys(DAYS, "b changed"))
+    third = discover(two_sources(store, **waits), second.cursor)
+    assert asked(third) == [(key, "changed") for key in B]
+
+
+def test_batches_before_the_grid_wait_for_a_reload_which_then_has_them(store: Path) -> None:
+    found = discover(two_sources(store), None, grid_start=dt.date(2026, 1, 5))
+    assert [key for key, _ in asked(found)] == [A[2], B[2]]
+    assert found.notes == [
+        "4 batches before 2026-01-05, where the grid begins: reload the code location, then they are asked for"
+    ]
+    assert two_sources(store).state.start_date(None) == dt.date(2026, 1, 2)
+    reloaded = discover(two_sources(store), found.cursor, grid_start=dt.date(2026, 1, 2))
+    assert [key for key, _ in asked(reloaded)] == sorted([*A[:2], *B[:2]])
+
+
+# The listing of the files
+
+
+def test_files_that_did_not_change_are_not_read_again(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = current_scan(two_sources(store))
+    with monkeypatch.context() as patch:
+        patch.setattr(Workspace, "scan", lambda *_, **__: pytest.fail("the files were read"))
+        assert current_scan(two_sources(store)) == before
+    write(store, "a", {DAYS[0]: "another text"})
+    changed = current_scan(two_sources(store))
+    assert changed.batches.keys() == {A[0], *B}
+    assert changed.batches[A[0]].content_hash != before.batches[A[0]].content_hash
+
+
+def test_a_stamp_holds_for_the_same_files_settings_and_day_only(store: Path) -> None:
+    settings = two_sources(store).settings
+    stamp = store_stamp(settings, TODAY)
+    assert stamp == store_stamp(settings, TODAY)
+    others = {
+        store_stamp(settings, TODAY + dt.timedelta(days=1)),
+        store_stamp(two_sources(store, ingestion_grain="month").settings, TODAY),
+        store_stamp(two_sources(store, start_date="2026-01-03").settings, TODAY),
+    }
+    shutil.copy2(store / "a.jsonl", store / "c.jsonl")
+    more = [{"name": name, "uri": f"{name}.jsonl", "format": "jsonl"} for name in "abc"]
+    others.add(store_stamp(two_sources(store, sources=more).settings, TODAY))
+    assert len({stamp, *others}) == 5
+
+
+def test_a_file_that_was_just_written_is_no_proof_of_anything(store: Path) -> None:
+    settings = two_sources(store).settings
+    (store / "a.jsonl").touch()
+    assert store_stamp(settings, TODAY) is None
+    later = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=10)
+    assert store_stamp(settings, TODAY, now=later) is not None
+
+
+def test_installed_docstrings_have_a_stamp_too(tmp_path: Path) -> None:
+    entry = {"name": "p", "uri": "packaging", "format": "docstrings", "ingestion_date": "2024-11-08"}
+    settings = workspace(tmp_path, sources=[entry]).settings
+    assert store_stamp(settings, TODAY) == store_stamp(settings, TODAY) is not None
+
+
+# An index as it stands
+
+
+def as_it_stands(folder: Path, **attributes: Any) -> Workspace:
+    index = {"uri": "db", "table": "docs", "managed": False}
+    return workspace(folder, **{"sources": [], "index": index, "encoder": {"kind": "none"}, **attributes})
+
+
+def test_a_new_version_of_a_table_is_audited_once_it_is_left_alone(tmp_path: Path) -> None:
+    table = lancedb.connect(str(tmp_path / "db")).create_table("docs", [{"text": "one", "vector": [1.0, 0.0]}])
+    cursor, keys = None, []
+    for step in ("look", "look", "look", "write", "write", "look", "look", "look"):
+        if step == "write":
+            table.add([{"text": "two", "vector": [0.0, 1.0]}])
+        found = look_at_table(as_it_stands(tmp_path), cursor)
+        cursor = found.cursor
+        keys.append(found.run_key)
+    assert [key is not None for key in keys] == [False, True, False, False, False, True, False, False]
+    assert keys[1] != keys[5]
+    assert found.notes == ["no change since the last audit: docs at version 3"]
+
+
+def test_a_changed_source_store_has_the_table_audited_too(store: Path) -> None:
+    lancedb.connect(str(store / "db")).create_table("docs", [{"chunk_id": "x", "text": "one", "vector": [1.0, 0.0]}])
+    sources = [{"name": "a", "uri": "a.jsonl", "format": "jsonl"}]
+    cursor, keys = None, []
+    for changed in (False, False, False, True, False, False):
+        if changed:
+            write(store, "a", {DAYS[0]: "another text"})
+        found = look_at_table(as_it_stands(store, sources=sources), cursor)
+        cursor = found.cursor
+        keys.append(found.run_key is not None)
+    assert keys == [False, True, False, False, True, False]
+    (store / "a.jsonl").write_text("{broken\n", encoding="utf-8")
+    with pytest.raises(AuditInputError, match=r"a\.jsonl"):
+        look_at_table(as_it_stands(store, sources=sources), cursor)
+
+
+def test_a_cursor_stays_small(store: Path) -> None:
+    days = [(dt.date(2020, 1, 1) + dt.timedelta(days=n)).isoformat() for n in range(300)]
+    write(store, "a", {day: f"a on {day}" for day in days})
+    found = discover(two_sources(store), None, most=5000)
+    assert len(found.requests) == 303
+    assert len(found.cursor) < 303 * 20

@@ -23,6 +23,7 @@ from audit_pipeline.duplicates.labelled_pairs import (
     read_labelled_pairs,
     validate_labelled_pairs,
 )
+from audit_pipeline.duplicates.lane_worth import lane_worth
 from audit_pipeline.duplicates.pair_table import EXACT, Pairs, from_table
 from audit_pipeline.duplicates.recommend import LEAST_LABELS, Resampled, best_row
 from audit_pipeline.duplicates.regime import QueryRole, name_regime, regime_words
@@ -70,7 +71,8 @@ def threshold_sweep(
 
     ``labels`` is the file of labels.pairs, whose ids may be those of ``store_ids`` (in_table_ids). Only pairs of origin
     corpus count; constructed ones sit elsewhere in the score distribution.
-    Tables: ``threshold_sweep``. Summary: ``regime``, ``sweep``, ``recommended``, ``separation``, ``labels``.
+    Tables: ``threshold_sweep``. Summary: ``regime``, ``sweep``, ``recommended``, ``separation``,
+    ``lane_worth``, ``labels``.
     Findings: labels_invalid, labels_few, no_usable_threshold, candidates_missed. Raises AuditInputError for a labels
     file that cannot be used.
     """
@@ -106,11 +108,13 @@ def threshold_sweep(
     found += findings.labels_invalid(invalid, len(given) if given is not None else 0)
     found += findings.labels_few(judged.duplicates, judged.others)
     constructed = known.where(~known.corpus)
+    worth = lane_worth(pairs, same_text, judged, recommended["threshold"], len(reach))
     summary = {
         "regime": {"name": settings.regime, "words": regime_words(settings.regime, asked)},
         "sweep": table.to_pylist(),
         "recommended": recommended,
         "separation": separation.as_dict() if separation is not None else None,
+        "lane_worth": worth,
         "labels": {
             "duplicates": judged.duplicates,
             "others": judged.others,

@@ -7,7 +7,7 @@ from typing import Any
 
 from audit_pipeline.duplicates.separation import MOSTLY, TRUSTED
 from audit_pipeline.report.duplicate_charts import share_of
-from audit_pipeline.report.wording import number, percent
+from audit_pipeline.report.wording import interval, is_measured, number, percent
 
 
 def duplicates_view(audit: Mapping[str, Any]) -> dict[str, Any]:
@@ -17,6 +17,7 @@ def duplicates_view(audit: Mapping[str, Any]) -> dict[str, Any]:
         "sweep": [_sweep_row(row) for row in duplicates["sweep"]],
         "queue": queue_notice(duplicates["sweep"]),
         "separation": separation_words(duplicates.get("separation")),
+        "worth": worth_view(duplicates.get("lane_worth"), audit["timings"]),
     }
 
 
@@ -54,6 +55,41 @@ def separation_words(separation: Mapping[str, Any] | None) -> str:
         f"How well the cosine tells the classes apart (AUC): {by_labels}; of the candidates from {start} upwards, each "
         f"label counted for those of its band, {_auc(candidates)}. {decides} {least}"
     )
+
+
+def worth_view(worth: Mapping[str, Any] | None, timings: Mapping[str, float]) -> dict[str, Any] | None:
+    """Which lane earns its place: its parts in words, what it cost, and the advice; None in a report from before it."""
+    if not worth:
+        return None
+    rows = [
+        {"words": words, "pairs": worth[part]["pairs"], "labelled": _figure(worth[part]["labelled"])}
+        for part, words in _PARTS.items()
+    ]
+    found = ", ".join(f"{words} {_figure(worth['found'][lane])}" for lane, words in _LANES.items())
+    spent = [f"{words} {timings[stage]:.1f} s" for stage, words in _SPENT.items() if stage in timings]
+    return {
+        "advice": worth["advice"],
+        "rows": rows,
+        "found": f"Of the labelled duplicates that are no exact copies: {found}.",
+        "cost": f"Seconds of this audit: {', '.join(spent)}; making the vectors comes on top of the latter."
+        if spent
+        else "",
+    }
+
+
+_PARTS = {
+    "minhash_only": "MinHash alone: verified copied text that no neighbour list holds",
+    "both": "both: verified copied text that a neighbour list holds as well",
+    "embedding_only": "the embedding alone: over the threshold, and no verified copied text",
+}
+_LANES = {"minhash": "MinHash finds", "embedding": "the embedding", "either": "either of them"}
+_SPENT = {"minhash_pairs": "exact copies and MinHash", "neighbour_pairs": "neighbours, with what verifies their pairs"}
+
+
+def _figure(figure: Mapping[str, Any]) -> str:
+    if not is_measured(figure):
+        return "not measured"
+    return f"{percent(figure['value'])} ({interval(figure)}; n {number(figure['n'])})"
 
 
 def _auc(auc: Mapping[str, Any]) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from audit_pipeline.config import ReportSettings
+from audit_pipeline.report.duplicates_view import queue_notice, separation_words
 from audit_pipeline.report.page import render_page
 from audit_pipeline.report.publish import publish
 from audit_pipeline_tests.report.sample_audit import (
@@ -192,3 +193,26 @@ def test_the_page_tells_how_far_labellers_agree_and_what_is_in_dispute() -> None
     text = "".join(parsed(render_page(sample_audit(), {})).text).replace("\u00a0", " ")
     assert told in text
     assert "people agree" not in "".join(parsed(render_page(sample_audit(labels=False), {})).text)
+
+
+def test_the_section_on_duplicates_says_what_a_threshold_is_worth(page: str, audit: dict[str, Any]) -> None:
+    said = "".join(parsed(page).text).replace("\u00a0", " ")
+    # At .96 the sample's queue is .89 / 2, of 3,900 flagged pairs of which 190 are copies.
+    assert "Of the 3,710 pairs over it that are no exact copies, an estimated 44.5 % (34 to 54) are duplicates." in said
+    assert "Read them before anything is dropped." in said
+    assert "0.86 (at least 0.81; 310 duplicates, 420 others). The second decides" in said
+    assert "MinHash alone: verified copied text that no neighbour list holds" in said
+    assert "Of the labelled duplicates that are no exact copies: MinHash finds 45.0 % (" in said
+    assert "n 400), the embedding 88.0 %" in said
+    assert "Of 4,144,000,000 possible pairs 921,000 became candidates and 4,143,079,000 were never looked at." in said
+
+
+def test_a_queue_of_duplicates_is_not_told_off_and_one_without_bands_is_silent(audit: dict[str, Any]) -> None:
+    sweep = audit["duplicates"]["sweep"]
+    good = [row | {"precision_queue": 0.95 if row["recommended"] else None} for row in sweep]
+    notice = queue_notice(good)
+    assert notice is not None
+    assert notice["tone"] == "good"
+    assert "Read them" not in notice["text"]
+    assert queue_notice([row | {"precision_queue": None} for row in sweep]) is None
+    assert separation_words(None) == ""

@@ -234,6 +234,12 @@ class DuplicateSettings(Settings):
         ),
     )
     bucket_cap: int = Field(default=200, ge=2, description="Rows of one LSH bucket above which it is joined as a star.")
+    runner: Literal["native", "ray"] = Field(
+        default="native",
+        description=(
+            "Where Daft joins the LSH bands: native is this machine; ray the cluster at RAY_ADDRESS, or a local one."
+        ),
+    )
     twin_similarity: Share = Field(default=0.8, description="Word-sequence similarity from which two texts are twins.")
     floor_pairs: int = Field(default=200_000, ge=100, description="Random pairs behind the similarity floor.")
 

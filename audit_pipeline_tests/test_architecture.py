@@ -25,7 +25,17 @@ MAY_IMPORT = {
     "stages": {"corpus", "encoder", "index", "retrieval", "duplicates", "report"},
     "orchestration": {"corpus", "encoder", "index", "retrieval", "duplicates", "report", "stages"},
 }
-HEAVY = ("torch", "lancedb", "lance", "sentence_transformers", "transformers", "datasketch", "altair", "vl_convert")
+HEAVY = (
+    "torch",
+    "daft",
+    "lancedb",
+    "lance",
+    "sentence_transformers",
+    "transformers",
+    "datasketch",
+    "altair",
+    "vl_convert",
+)
 
 
 def imported_modules(path: Path) -> set[str]:

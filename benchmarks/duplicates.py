@@ -63,7 +63,9 @@ def _lanes(chunks: pa.Table, unit: np.ndarray, settings: DuplicateSettings, fold
     seconds["signatures"], signed = _timed(lambda: compute_signatures(chunks, settings))
     held = signed["signature"].drop_null()
     matrix = signature_matrix(held, settings.permutations)
-    seconds["band join"], join = _timed(lambda: join_bands(matrix, settings.bands, settings.bucket_cap))
+    seconds["band join"], join = _timed(
+        lambda: join_bands(matrix, settings.bands, settings.bucket_cap, settings.runner)
+    )
     kept = np.flatnonzero(signed["signature"].is_valid().to_numpy())
     a, b = kept[join.a], kept[join.b]
     seconds["verification"], (jaccard, _) = _timed(lambda: _overlap(chunks["text"], a, b, settings))

@@ -48,7 +48,7 @@ def exact_and_minhash(
     # In order of age, so that the star of a hot bucket hangs on its earliest row.
     signed = groups.representatives[np.argsort(nodes.seniority[groups.representatives])]
     matrix = signature_matrix(groups.signatures["signature"].take(pa.array(signed)), settings.permutations)
-    join = join_bands(matrix, settings.bands, settings.bucket_cap)
+    join = join_bands(matrix, settings.bands, settings.bucket_cap, settings.runner)
     progress("MinHash candidates", len(join.a), len(join.a))
     pairs = _lexical_pairs(nodes, groups, signed, join, settings)
     pool = shingle_pool(nodes.texts(groups.representatives), settings.shingle_words, shingles_needed(RECALL_PAIRS))

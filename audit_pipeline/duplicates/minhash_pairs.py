@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from audit_pipeline.duplicates.band_shuffle import Runner, buckets_of_bands
+
 _COMPACT_AT = 20_000_000
-_MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True)
@@ -29,26 +30,27 @@ class BandJoin:
     hot: list[HotBucket]
 
 
-def join_bands(signatures: np.ndarray, bands: int, cap: int) -> BandJoin:
+def join_bands(signatures: np.ndarray, bands: int, cap: int, runner: Runner = "native") -> BandJoin:
     """Pairs of rows whose signatures agree in a whole band (Broder 1997; bands x rows as in Rajaraman & Ullman).
 
     ``signatures`` is (m, permutations) uint32. Time m log m a band; pairs of a bucket of at most ``cap`` rows are all
     emitted, a larger one gives a star from its first row, so edges grow with rows and never with their square.
+    ``runner`` is where Daft brings the rows of a bucket together; it changes no pair. Raises AuditInputError where
+    that runner cannot be had.
     """
-    m, permutations = signatures.shape
-    rows = permutations // bands
+    m = len(signatures)
     codes, counts = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int32)
     waiting: list[np.ndarray] = []
     hot: list[HotBucket] = []
-    for band in range(bands):
-        order, starts, sizes = _buckets(_band_keys(signatures[:, band * rows : (band + 1) * rows]))
+    for buckets in buckets_of_bands(signatures, bands, runner):
+        order, starts, sizes = buckets.order, buckets.starts, buckets.sizes
         small = (sizes > 1) & (sizes <= cap)
         left, right = _all_pairs(order, starts[small], sizes[small])
         for start, size in zip(starts[sizes > cap].tolist(), sizes[sizes > cap].tolist(), strict=True):
             members = order[start : start + size]
             left = np.concatenate((left, np.full(size - 1, members[0])))
             right = np.concatenate((right, members[1:]))
-            hot.append(HotBucket(band, size, int(members[0])))
+            hot.append(HotBucket(buckets.band, size, int(members[0])))
         waiting.append(left * m + right)
         if sum(map(len, waiting)) > _COMPACT_AT:
             codes, counts = _compact(codes, counts, waiting)
@@ -60,25 +62,6 @@ def join_bands(signatures: np.ndarray, bands: int, cap: int) -> BandJoin:
 def candidate_probability(jaccard: np.ndarray | float, bands: int, rows: int) -> np.ndarray:
     """Probability that a pair of this Jaccard shares a band: 1 - (1 - J^rows)^bands."""
     return 1.0 - (1.0 - np.asarray(jaccard, dtype=float) ** rows) ** bands
-
-
-def _band_keys(band: np.ndarray) -> np.ndarray:
-    """(m,) uint64 key of each row's values in one band; two different bands meet with probability about 2^-64."""
-    key = np.zeros(len(band), dtype=np.uint64)
-    for column in range(band.shape[1]):
-        key = (key ^ band[:, column]) * _MIX
-        key ^= key >> np.uint64(29)
-    return key
-
-
-def _buckets(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows in key order (ascending within a bucket), and the start and size of every bucket in that order."""
-    order = np.argsort(keys, kind="stable")
-    ordered = keys[order]
-    new = np.ones(len(keys), dtype=bool)
-    new[1:] = ordered[1:] != ordered[:-1]
-    starts = np.flatnonzero(new)
-    return order, starts, np.diff(np.append(starts, len(keys)))
 
 
 def _all_pairs(order: np.ndarray, starts: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -49,9 +49,8 @@ def _exact_lane(table: pa.Table, original: int, settings: DuplicateSettings) -> 
 def _minhash_lane(table: pa.Table, original: int, settings: DuplicateSettings) -> bool:
     signed = compute_signatures(_with_copy(table, original), settings)
     held = np.flatnonzero(signed["signature"].is_valid().to_numpy())
-    join = join_bands(
-        signature_matrix(signed["signature"].take(pa.array(held)), settings.permutations), settings.bands, len(held)
-    )
+    matrix = signature_matrix(signed["signature"].take(pa.array(held)), settings.permutations)
+    join = join_bands(matrix, settings.bands, len(held), settings.runner)
     return bool(
         np.any((held[join.a] == original) & (held[join.b] == len(table)) & (join.shared_bands == settings.bands))
     )

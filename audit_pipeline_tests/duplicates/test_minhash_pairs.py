@@ -1,4 +1,11 @@
+import os
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from itertools import combinations, product
+
 import numpy as np
+import pytest
 
 from audit_pipeline.config import DuplicateSettings
 from audit_pipeline.duplicates.lanes import exact_and_minhash
@@ -25,6 +32,57 @@ def test_the_band_join_finds_what_comparing_all_rows_with_all_finds():
     assert found == expected
     assert list(found) == sorted(found)
     assert join.hot == []
+
+
+def in_numpy(signatures, bands, cap):
+    """The join without Daft, without mixing keys and without arithmetic on pairs: buckets are dictionaries of rows."""
+    rows = signatures.shape[1] // bands
+    counts, hot = Counter(), []
+    for band in range(bands):
+        buckets = defaultdict(list)
+        for row, values in enumerate(signatures[:, band * rows : (band + 1) * rows].tolist()):
+            buckets[tuple(values)].append(row)
+        for members in buckets.values():
+            if len(members) > cap:
+                hot.append((band, len(members), members[0]))
+            counts.update(product(members[:1], members[1:]) if len(members) > cap else combinations(members, 2))
+    return sorted((a, b, shared) for (a, b), shared in counts.items()), sorted(hot)
+
+
+@pytest.mark.parametrize("rows_a_query", [1, 900, 10_000])
+def test_the_join_is_that_of_an_independent_one_however_bands_are_put_into_queries(monkeypatch, rows_a_query):
+    monkeypatch.setattr("audit_pipeline.duplicates.band_shuffle._ROWS_A_QUERY", rows_a_query)
+    generator = np.random.default_rng(2)
+    # Values of the whole range, few enough for buckets of every size: some 25 rows share each value pair of a band.
+    values = generator.integers(0, 2**32, 4, dtype=np.uint32)
+    signatures = values[generator.integers(0, 4, (400, 16))]
+    join = join_bands(signatures, bands=8, cap=25)
+    pairs, hot = in_numpy(signatures, 8, 25)
+    assert list(zip(join.a.tolist(), join.b.tolist(), join.shared_bands.tolist(), strict=True)) == pairs
+    assert sorted((bucket.band, bucket.size, bucket.centre) for bucket in join.hot) == hot
+    assert 10 < len(hot) < 8 * 16
+
+
+def test_no_rows_give_no_pairs():
+    join = join_bands(np.empty((0, 128), dtype=np.uint32), 32, 200)
+    assert (len(join.a), len(join.b), len(join.shared_bands), join.hot) == (0, 0, 0, [])
+
+
+def test_a_join_asks_no_name_server_and_its_process_ends_well():
+    """Daft reports its use over the network unless it is told not to before it is imported."""
+    code = """
+import socket, sys, time
+asked = []
+socket.getaddrinfo = lambda *address, **_: asked.append(address) or []
+import numpy as np
+from audit_pipeline.duplicates.minhash_pairs import join_bands
+assert len(join_bands(np.zeros((3, 4), dtype=np.uint32), 2, 5).a) == 3
+time.sleep(0.1)
+sys.exit(f"asked for {asked}" if asked else 0)
+"""
+    environment = {name: value for name, value in os.environ.items() if "ANALYTICS" not in name}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_compaction_in_between_changes_nothing(monkeypatch):

@@ -18,7 +18,7 @@ WARNING_CODES = frozenset(
 )
 INFO_CODES = frozenset(
     "embedded_text_found twins hubs hot_bucket chunk_windows placeholder_rows embedded_text_unknown index_absent "
-    "undecided not_measured generations rows_fell position_gaps".split()
+    "undecided not_measured generations rows_fell position_gaps chained_clusters".split()
 )
 # The same defect can matter or not: which of the two is decided where it is detected, and only between these.
 SEVERITIES_OF_AMBIGUOUS_CODES: dict[str, frozenset[Severity]] = {

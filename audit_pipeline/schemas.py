@@ -325,6 +325,7 @@ DUPLICATE_CLUSTERS = pa.schema(
         pa.field("chain_only", pa.bool_(), nullable=False),
         pa.field("numeric", pa.bool_(), nullable=False),  # differs from the representative in numbers only
         pa.field("action", pa.string(), nullable=False),  # keep | drop | review
+        pa.field("same_text_as", pa.string()),  # of a drop: the chunk of equal text that stays; null: only near to one
     ]
 )
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from audit_pipeline import schemas
 from audit_pipeline.config import DuplicateSettings
+from audit_pipeline.corpus.text import normalise
 from audit_pipeline.duplicates.floor import TOLERANCE
 from audit_pipeline.duplicates.numeric import compare_numbers
 from audit_pipeline.duplicates.rows import Nodes
@@ -59,14 +60,17 @@ def cluster_table(
     same_text_as: np.ndarray,
     threshold: float | None,
     settings: DuplicateSettings,
-    provisional: bool = False,
+    cosine_suffices: bool = True,
 ) -> pa.Table:
     """One row a member (schemas.DUPLICATE_CLUSTERS), by cluster id, the representative first, then chunk id.
 
-    ``chain_only``: the member's own similarity to the representative does not pass; it is tied through others alone.
-    With a threshold that is its cosine; without one, or where the cosine is not known, equal text or the settings'
-    Jaccard and containment decide. ``action``: drop only what passes directly and holds the same numbers, else review;
-    with a ``provisional`` threshold, or by the text alone, the representative's text has to cover the member's.
+    ``same_text_as`` (n,) is the node that stands for each node's text (ExactGroups.representative). ``chain_only``: the
+    member's own similarity to the representative does not pass; it is tied through others alone. With a threshold that
+    is its cosine; without one, or where the cosine is not known, equal text or the settings' Jaccard and containment
+    decide. ``action``: drop only what passes directly and whose text stands whole in the representative's; where
+    ``cosine_suffices`` also what passes by cosine and holds the same numbers; else review. Jaccard and containment are
+    not enough: chunks that share a long boilerplate and differ in the one sentence of their own reach both. Of equal
+    texts that do not all go one stays, and the others are drop for its sake, however the representative looks.
     """
     member, centre = found.member, found.representative
     is_representative = member == centre
@@ -75,13 +79,14 @@ def cluster_table(
     by_cosine = ~np.isnan(cosine) & (threshold is not None)
     near = by_cosine & (cosine >= (threshold or 0.0) - TOLERANCE)
     direct = same_text | is_representative | near
-    sure = direct & ~(near & provisional) | same_text | is_representative
-    rows = np.flatnonzero(~sure & (direct | ~by_cosine))
-    verified, covered = _lexically_close(nodes, member[rows], centre[rows], settings)
-    direct[rows] |= verified & ~by_cosine[rows]
-    sure[rows] = direct[rows] & covered
-    numeric, equal_numbers = _numbers(nodes, member, centre, ~same_text & ~is_representative)
-    action = np.where(is_representative, KEEP, np.where(sure & ~numeric & equal_numbers, DROP, REVIEW))
+    rows = np.flatnonzero(~direct & ~by_cosine)
+    direct[rows] = _verified(nodes, member[rows], centre[rows], settings)
+    numeric, equal_numbers, covered = _compared(nodes, member, centre, ~same_text & ~is_representative)
+    sure = same_text | (direct & covered) | (near & cosine_suffices & ~numeric & equal_numbers)
+    # A representative whose vector is broken can be found by no search: it replaces no row that can.
+    findable = nodes.usable[centre] | ~nodes.usable[member]
+    action = np.where(is_representative, KEEP, np.where(sure & findable, DROP, REVIEW))
+    action, stays = _one_copy_stays(member, same_text_as[member], is_representative, action)
     order = np.lexsort((member, ~is_representative, centre))
     return pa.Table.from_arrays(
         [
@@ -92,30 +97,49 @@ def cluster_table(
             pa.array(~direct[order]),
             pa.array(numeric[order]),
             pa.array(action[order].tolist(), type=pa.string()),
+            nodes.chunk_ids.take(pa.array(stays[order], mask=stays[order] < 0)),
         ],
         schema=schemas.DUPLICATE_CLUSTERS,
     )
 
 
-def _lexically_close(
-    nodes: Nodes, member: np.ndarray, centre: np.ndarray, settings: DuplicateSettings
+def _one_copy_stays(
+    member: np.ndarray, text: np.ndarray, is_representative: np.ndarray, action: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(n,) bool each: the pair is verified; dropping the member loses nothing that the centre does not say.
+    """The actions once copies are settled, and the node of the same text that stays for each row dropped so, else -1.
 
-    The two differ where the centre is a short text within a long member: containment holds, but only one way.
+    ``text`` (members,) is the node that stands for the member's text, -1 for none: the earliest copy whose vector can
+    be found. Where a copy of a text stays, that node does, and its other copies go. Where all of them are near the
+    representative, all go, for the representative's sake.
     """
+    known = np.maximum(text, 0)
+    stays = (text >= 0) & (action != DROP)
+    copies = np.bincount(known, weights=text >= 0)[known] > 1
+    settled = (text >= 0) & copies & (np.bincount(known, weights=stays)[known] > 0) & ~is_representative
+    stands = member == text
+    action = np.where(settled, np.where(stands, REVIEW, DROP), action)
+    return action, np.where(settled & ~stands, text, -1)
+
+
+def _verified(nodes: Nodes, member: np.ndarray, centre: np.ndarray, settings: DuplicateSettings) -> np.ndarray:
+    """(n,) bool: the texts of the pair reach the settings' Jaccard or containment."""
     needed, place = np.unique(np.concatenate((member, centre)), return_inverse=True)
     sets = shingle_sets(nodes.texts(needed), settings.shingle_words)
-    left, right = place[: len(member)], place[len(member) :]
-    jaccard, containment = jaccard_and_containment(sets, left, right)
-    verified = (jaccard >= settings.jaccard) | (containment >= settings.containment)
-    return verified, verified & ((jaccard >= settings.jaccard) | (sets.sizes[left] <= sets.sizes[right]))
+    jaccard, containment = jaccard_and_containment(sets, place[: len(member)], place[len(member) :])
+    return (jaccard >= settings.jaccard) | (containment >= settings.containment)
 
 
-def _numbers(nodes: Nodes, a: np.ndarray, b: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(n,) bool each: the pair differs in numbers only; the pair holds the same numbers. Read where ``wanted``."""
-    numeric, equal = np.zeros(len(a), dtype=bool), np.ones(len(a), dtype=bool)
+def _compared(
+    nodes: Nodes, member: np.ndarray, centre: np.ndarray, wanted: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(n,) bool each: the pair differs in numbers only; it holds the same numbers; the member's text, normalised,
+    stands whole in the centre's. Read where ``wanted``, else False, True and False.
+    """
+    numeric, covered = np.zeros((2, len(member)), dtype=bool)
+    equal = np.ones(len(member), dtype=bool)
     rows = np.flatnonzero(wanted)
-    for row, text, other in zip(rows.tolist(), nodes.texts(a[rows]), nodes.texts(b[rows]), strict=True):
+    texts = zip(nodes.texts(member[rows]), nodes.texts(centre[rows]), strict=True)
+    for row, (text, other) in zip(rows.tolist(), texts, strict=True):
         numeric[row], equal[row] = compare_numbers(text, other)
-    return numeric, equal
+        covered[row] = f" {normalise(text)} " in f" {normalise(other)} "
+    return numeric, equal, covered

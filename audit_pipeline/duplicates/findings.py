@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from audit_pipeline.duplicates.chains import Chains
 from audit_pipeline.duplicates.labelled_pairs import INVALID
 from audit_pipeline.duplicates.minhash_pairs import HotBucket
 from audit_pipeline.duplicates.minhash_recall import RecallPoint
@@ -194,5 +195,36 @@ def labelled_missed(missed: int, passing: int, examples: list[str]) -> list[Find
             share=missed / passing,
             evidence={"lane": "all", "missed": missed},
             examples=examples,
+        )
+    ]
+
+
+def chained_clusters(
+    chains: Chains | None, chunks: int, threshold: float | None, redundancy: float | None, nodes: Nodes
+) -> list[Finding]:
+    """chained_clusters: clusters whose members are mostly tied only through others; ``redundancy`` is what it gives."""
+    if chains is None:
+        return []
+    several = f"{chains.clusters} clusters" if chains.clusters > 1 else "One cluster"
+    whose = "their representatives" if chains.clusters > 1 else "its representative"
+    return [
+        Finding(
+            code="chained_clusters",
+            severity="info",
+            message=f"{several} at cosine {threshold:g} grew by chains: {chains.chain_only:,} of the {chains.texts:,} "
+            f"distinct texts in them are not near {whose}, only near one that is near one. They are "
+            f"{chains.chain_only / chunks:.1%} of the chunks: how redundant the corpus is by paraphrase is not told.",
+            remedy="Label pairs (audit-pipeline label queue), so that a threshold rests on them, or extend "
+            "duplicates.thresholds upwards; go by the exact and lexical redundancy until then.",
+            n_compared=chunks,
+            share=chains.chain_only / chunks,
+            evidence={
+                "threshold": threshold,
+                "clusters": chains.clusters,
+                "texts": chains.texts,
+                "chain_only": chains.chain_only,
+                "redundancy_with_chains": redundancy,
+            },
+            examples=nodes.ids(np.array([chains.largest])).to_pylist(),
         )
     ]

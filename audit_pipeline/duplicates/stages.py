@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pyarrow as pa
 
 from audit_pipeline.config import DuplicateSettings
 from audit_pipeline.duplicates import findings
+from audit_pipeline.duplicates.chains import find_chains
 from audit_pipeline.duplicates.clusters import DROP, REVIEW, cluster, cluster_table, components, redundancy
 from audit_pipeline.duplicates.exact_groups import group_exact
 from audit_pipeline.duplicates.floor import ACROSS, ALL, QUANTILES, TOLERANCE, floor_table, measure_floor, statistic
@@ -27,6 +29,7 @@ from audit_pipeline.duplicates.lane_worth import lane_worth
 from audit_pipeline.duplicates.pair_table import EXACT, Pairs, from_table
 from audit_pipeline.duplicates.recommend import LEAST_LABELS, Resampled, best_row
 from audit_pipeline.duplicates.regime import QueryRole, name_regime, regime_words
+from audit_pipeline.duplicates.removal import CosineAlone
 from audit_pipeline.duplicates.rows import Nodes, nodes_of
 from audit_pipeline.duplicates.separation import Separation, queue_words, separation_of
 from audit_pipeline.duplicates.sweep import Candidates, Judged, sweep_table
@@ -78,6 +81,7 @@ def threshold_sweep(
     """
     nodes = nodes_of(snapshot, roles, asked)
     pairs = from_table(nodes, candidate_pairs)
+    del candidate_pairs  # millions of ids as strings
     given = read_labelled_pairs(labels) if labels is not None else None
     if given is not None and store_ids is not None:
         given = in_table_ids(given, store_ids)
@@ -136,18 +140,20 @@ def duplicate_clusters(
     threshold: float | None,
     settings: DuplicateSettings,
     roles: Mapping[str, str] | None = None,
-    provisional: bool = False,
+    cosine: CosineAlone | None = None,
     asked: QueryRole | None = None,
 ) -> StageResult:
     """Clusters of the pairs that pass, and how redundant the corpus is.
 
     Equal texts always pass; beside them the pairs whose cosine reaches ``threshold`` (the recommended one), or, where
-    that is None, the verified pairs. Window pairs never pass. Under a ``provisional`` threshold, which no label stands
-    behind, only equal or verified text is offered for removal. Tables: ``duplicate_clusters``. Summary: ``redundancy``
-    (each lane including those before it; embedding None without a threshold) and ``clusters``.
+    that is None, the verified pairs. Window pairs never pass. Unless ``cosine`` (removal.cosine_alone) has earned it,
+    only text that equals another or stands whole in it is offered for removal. Tables: ``duplicate_clusters``.
+    Summary: ``redundancy`` (each lane including those before it; embedding None without a threshold, or where clusters
+    grew by chains) and ``clusters``. Findings: chained_clusters.
     """
     nodes = nodes_of(snapshot, roles, asked)
     pairs = from_table(nodes, candidate_pairs)
+    del candidate_pairs  # millions of ids as strings
     exact = pairs.in_lane(EXACT)
     lexical = exact | (pairs.verified & ~pairs.window)
     near = np.zeros(len(pairs), dtype=bool)
@@ -156,31 +162,41 @@ def duplicate_clusters(
     passing = exact | near if threshold is not None else lexical
     found = cluster(nodes.seniority, pairs.a[passing], pairs.b[passing])
     same_text_as = group_exact(nodes, signatures, settings).representative
-    table = cluster_table(nodes, found, same_text_as, threshold, settings, provisional)
+    table = cluster_table(nodes, found, same_text_as, threshold, settings, cosine is not None and cosine.drops)
     sizes = np.unique(found.representative, return_counts=True)[1]
     action = table["action"].to_numpy(zero_copy_only=False)
+    chain_only = table["chain_only"].to_numpy(zero_copy_only=False)
+    chains = None
+    if threshold is not None:
+        distinct = table["same_text_as"].is_null().to_numpy()
+        chains = find_chains(len(nodes), nodes.node_of(table["cluster_id"])[distinct], chain_only[distinct])
 
     def share(edges: np.ndarray) -> float | None:
         # Rows of which no text holds a word were compared by nothing: neither redundant nor free of it.
         return redundancy(len(nodes), pairs.a[edges], pairs.b[edges]) if (same_text_as >= 0).any() else None
 
-    summary = {
+    embedding = share(lexical | near) if threshold is not None else None
+    told = findings.chained_clusters(chains, len(nodes), threshold, embedding, nodes)
+    summary: dict[str, Any] = {
         "redundancy": {
             "exact": share(exact),
             "lexical": share(lexical),
-            "embedding": share(lexical | near) if threshold is not None else None,
+            "embedding": embedding if chains is None else None,
         },
         "clusters": {
             "count": len(sizes),
             "members": len(table),
             "largest": int(sizes.max(initial=0)),
-            "chain_only": int(np.sum(table["chain_only"].to_numpy(zero_copy_only=False))),
+            "chain_only": int(np.sum(chain_only)),
             "numeric": int(np.sum(table["numeric"].to_numpy(zero_copy_only=False))),
             "drop": int(np.sum(action == DROP)),
+            "copies": len(table) - table["same_text_as"].null_count,
             "review": int(np.sum(action == REVIEW)),
+            "cosine_alone": asdict(cosine) if cosine is not None else None,
+            "withheld": told[0].message if told else None,
         },
     }
-    return StageResult({"duplicate_clusters": table}, summary)
+    return StageResult({"duplicate_clusters": table}, summary, told)
 
 
 def _recommend(
@@ -220,12 +236,13 @@ def _recommend(
 
 
 def _provisional(none: dict[str, Any], floor: pa.Table, thresholds: list[float]) -> dict[str, Any]:
-    """Without labels: the lowest threshold over the p99.9 of random pairs, of different sources where there are some.
+    """Without labels: the lowest threshold over the p99.9 of random pairs, at all and of different sources.
 
-    Pairs within one source are related more often than chance, so the floor between sources is the cleaner one.
+    The larger of the two: pairs of one source are alike more often than those of two, and a corpus of many sources
+    hides that in neither floor alone.
     """
-    scope = ACROSS if statistic(floor, ACROSS, "p99.9") is not None else ALL
-    limit = statistic(floor, scope, "p99.9")
+    measured = [statistic(floor, scope, "p99.9") for scope in (ALL, ACROSS)]
+    limit = max((value for value in measured if value is not None), default=None)
     if limit is None:
         return none | {"reason": "No labelled pairs of this corpus, and no floor was measured."}
     over = [row for row, threshold in enumerate(thresholds) if threshold > limit]

@@ -31,6 +31,8 @@ def unmeasured(audit: Mapping[str, Any]) -> list[str]:
         lines.append(f"ANN settings: no others than the declared ones were tried: {audit['ann_sweep']['reason']}.")
     if audit["duplicates"]["recommended"]["provisional"]:
         lines.append("Duplicate labels: the threshold rests on the similarity floor alone. Give labels.pairs.")
+    if audit["duplicates"]["clusters"].get("withheld"):
+        lines.append("Redundancy by paraphrase: the clusters grew by chains, so it is not counted (see Duplicates).")
     for finding in audit["findings"]:
         if finding["code"] == "not_measured":
             lines.append(f"{finding['message']} ({scope_words(finding['scope'])}) {finding['remedy']}")

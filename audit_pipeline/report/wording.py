@@ -84,6 +84,7 @@ CODES: dict[str, str] = {
     "generations": "Documents ingested twice",
     "rows_fell": "The table lost rows between versions",
     "position_gaps": "Numbers missing between chunks",
+    "chained_clusters": "Clusters that grew by chains",
 }
 
 REDUNDANCY: dict[str, str] = {
@@ -99,6 +100,7 @@ CLUSTERS: dict[str, str] = {
     "chain_only": "chunks tied only through others",
     "numeric": "chunks that differ in numbers only",
     "drop": "chunks that can go",
+    "copies": "of them exact copies of a chunk that stays",
     "review": "chunks to look at",
 }
 

@@ -40,7 +40,8 @@ _CODES_OF = {
     "labelled_gap": "relationship_gap",
     "source_gap": "stratum_anomaly",
     "truncated": "truncation",
-    "duplicates_as_searched": "no_usable_threshold candidates_missed hot_bucket twins hubs chunk_windows",
+    "duplicates_as_searched": "no_usable_threshold candidates_missed hot_bucket twins hubs chunk_windows "
+    "chained_clusters",
     "labels_usable": "labels_invalid labels_few",
     "everything_measured": "undecided not_measured",
 }

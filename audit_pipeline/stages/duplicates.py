@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from audit_pipeline.corpus.text import sha256_hex
 from audit_pipeline.duplicates import lanes, stages
+from audit_pipeline.duplicates.removal import cosine_alone
 from audit_pipeline.duplicates.rows import nodes_of
 from audit_pipeline.duplicates.self_checks import check_lanes
 from audit_pipeline.duplicates.signatures import compute_signatures, join_signatures
@@ -135,14 +136,14 @@ def _store_ids(workspace: Workspace) -> pa.Table | None:
 @corpus_stage
 def duplicate_clusters(workspace: Workspace) -> StageResult:
     """Connected components of the pairs that pass the recommended threshold."""
-    recommended = workspace.summary("threshold_sweep")["recommended"]
+    swept = workspace.summary("threshold_sweep")
     return stages.duplicate_clusters(
         pinned_snapshot(workspace),
         text_hashes(workspace),
         workspace.table("neighbour_pairs", "candidate_pairs"),
-        recommended["threshold"],
+        swept["recommended"]["threshold"],
         workspace.settings.duplicates,
         roles_of_batches(workspace),
-        provisional=recommended["provisional"],
+        cosine=cosine_alone(swept["recommended"], swept["sweep"]),
         asked=texts_in_query_role(workspace),
     )

@@ -20,6 +20,7 @@ from audit_pipeline.errors import AuditInputError
 from audit_pipeline.index.pairing import Paired, pair_with_store
 from audit_pipeline.index.placeholders import placeholder_rows
 from audit_pipeline.index.provenance import provenance_findings
+from audit_pipeline.memory import give_back
 from audit_pipeline.results import StageResult
 from audit_pipeline.retrieval.row_anomalies import TABLE_ROW
 from audit_pipeline.stages.ingest import provenance_as_configured, written_batches
@@ -106,6 +107,7 @@ def pinned_snapshot(workspace: Workspace) -> TableSnapshot:
         if workspace.has_store:
             snapshot = adopt_store_cells(snapshot, cells_of_store(workspace))
         workspace.pinned = snapshot
+        give_back()
     return workspace.pinned
 
 

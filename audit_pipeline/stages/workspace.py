@@ -25,6 +25,7 @@ from audit_pipeline.encoder.vector_store import Encoded, VectorStore
 from audit_pipeline.encoder_settings import UNDECIDING_FIELDS
 from audit_pipeline.errors import AuditInputError
 from audit_pipeline.findings import Finding
+from audit_pipeline.memory import give_back
 from audit_pipeline.progress import log_progress
 from audit_pipeline.results import Progress, StageResult
 from audit_pipeline.state import StateFolder, read_json, read_table, write_json, write_table
@@ -274,6 +275,8 @@ def corpus_stage(function: Callable[[Workspace], StageResult]) -> Callable[[Work
     def run(workspace: Workspace) -> StageResult:
         started = time.perf_counter()
         result = function(workspace)
-        return workspace.save(function.__name__, result, time.perf_counter() - started)
+        saved = workspace.save(function.__name__, result, time.perf_counter() - started)
+        give_back()
+        return saved
 
     return run

@@ -4,15 +4,18 @@ import numpy as np
 import pyarrow as pa
 
 from audit_pipeline.duplicates.clusters import cluster, redundancy
+from audit_pipeline.duplicates.removal import CosineAlone
 from audit_pipeline.duplicates.signatures import compute_signatures
 from audit_pipeline.duplicates.stages import duplicate_clusters
 from audit_pipeline_tests.duplicates.snapshots import SETTINGS, at_degrees, candidates_of, snapshot_of, words_of
 
+EARNED, NOT_EARNED = CosineAlone(True, 0.95, "earned"), CosineAlone(False, 0.3, "not earned")
 
-def clustered(snapshot, threshold, candidates=None, provisional=False):
+
+def clustered(snapshot, threshold, candidates=None, cosine=EARNED):
     signatures = compute_signatures(snapshot.rows, SETTINGS)
     pairs = candidates if candidates is not None else candidates_of(snapshot)
-    return duplicate_clusters(snapshot, signatures, pairs, threshold, SETTINGS, provisional=provisional)
+    return duplicate_clusters(snapshot, signatures, pairs, threshold, SETTINGS, cosine=cosine)
 
 
 def members(result):
@@ -115,13 +118,14 @@ def test_other_wording_with_another_number_is_not_dropped_either():
     assert [row[3] for row in members(result)] == ["keep", "review"]
 
 
-def test_a_provisional_threshold_drops_only_what_the_text_confirms():
+def test_a_cosine_that_has_not_earned_it_drops_only_what_the_text_confirms():
     base = words_of(np.random.default_rng(1), 60)
-    texts = [base, base.upper(), f"{base} more", "an entirely different wording"]
+    texts = [base, base.upper(), base[: base.rindex(" ")], "an entirely different wording"]
     snapshot = snapshot_of(texts, at_degrees(0, 0, 1, 2))
     assert [row[3] for row in members(clustered(snapshot, 0.99))] == ["keep", "drop", "drop", "drop"]
-    provisional = members(clustered(snapshot, 0.99, provisional=True))
-    assert [row[3] for row in provisional] == ["keep", "drop", "drop", "review"]
+    for cosine in (NOT_EARNED, None):
+        unsure = members(clustered(snapshot, 0.99, cosine=cosine))
+        assert [row[3] for row in unsure] == ["keep", "drop", "drop", "review"]
 
 
 def test_a_long_text_is_not_dropped_for_a_short_one_that_it_contains():
@@ -130,6 +134,66 @@ def test_a_long_text_is_not_dropped_for_a_short_one_that_it_contains():
     for texts, actions in (([short, long], ["keep", "review"]), ([long, short], ["keep", "drop"])):
         snapshot = snapshot_of(texts, at_degrees(0, 90))
         assert [row[2:] for row in members(clustered(snapshot, None))] == [(False, action) for action in actions]
+
+
+def test_chunks_that_share_a_boilerplate_and_differ_in_their_own_sentence_are_not_dropped_by_their_text():
+    notice = words_of(np.random.default_rng(6), 80)
+    texts = [f"{notice} this method opens the left door", f"{notice} this property names the right key"]
+    snapshot = snapshot_of(texts, at_degrees(0, 1))
+    candidates = candidates_of(snapshot)
+    assert candidates["verified"].to_pylist() == [True]
+    for threshold in (None, 0.99):
+        result = clustered(snapshot, threshold, candidates, NOT_EARNED)
+        assert [row[2:] for row in members(result)] == [(False, "keep"), (False, "review")]
+
+
+def stays_for(result):
+    """action and same_text_as of each chunk."""
+    rows = result.tables["duplicate_clusters"].to_pylist()
+    return {row["chunk_id"]: (row["action"], row["same_text_as"]) for row in rows}
+
+
+def test_of_copies_tied_through_a_chain_one_stays_and_the_others_go():
+    # c0 at 0, c1 at 20 degrees, three copies of a text at 40, out of reach of c0; c5 copies c0.
+    texts = ["alpha", "beta", "Gamma ray", "gamma ray", "GAMMA  ray", "ALPHA"]
+    result = clustered(snapshot_of(texts, at_degrees(0, 20, 40, 40, 40, 0)), float(np.cos(np.radians(25))))
+    assert stays_for(result) == {
+        "c00000": ("keep", None),
+        "c00001": ("drop", None),
+        "c00002": ("review", None),
+        "c00003": ("drop", "c00002"),
+        "c00004": ("drop", "c00002"),
+        "c00005": ("drop", "c00000"),
+    }
+    assert (result.summary["clusters"]["drop"], result.summary["clusters"]["copies"]) == (4, 3)
+
+
+def test_copies_that_all_are_near_the_representative_go_for_its_sake():
+    result = clustered(snapshot_of(["alpha", "beta", "BETA"], at_degrees(0, 5, 5)), 0.99)
+    assert stays_for(result) == {"c00000": ("keep", None), "c00001": ("drop", None), "c00002": ("drop", None)}
+    # With one vector off, cosine no longer says of the text that it may go: one copy of it stays.
+    result = clustered(snapshot_of(["alpha", "beta", "BETA"], at_degrees(0, 5, 90)), 0.99)
+    assert stays_for(result) == {"c00000": ("keep", None), "c00001": ("review", None), "c00002": ("drop", "c00001")}
+
+
+def test_copies_of_a_numeric_twin_go_and_the_twin_itself_stays():
+    header = "error code and its meaning in the table of the handbook of the product version"
+    texts = [f"{header} 0x8007000{digit} access was denied to the file" for digit in (1, 2, 2)]
+    result = clustered(snapshot_of(texts, at_degrees(0, 1, 1)), 0.99)
+    assert stays_for(result) == {"c00000": ("keep", None), "c00001": ("review", None), "c00002": ("drop", "c00001")}
+
+
+def test_a_chunk_whose_vector_is_broken_replaces_none_that_can_be_found():
+    vectors = at_degrees(0, 0, 0, 0)
+    vectors[0] = 0
+    base = words_of(np.random.default_rng(5), 60)
+    result = clustered(snapshot_of([base, base, base, f"{base} more"], vectors), 0.99)
+    assert stays_for(result) == {
+        "c00000": ("keep", None),
+        "c00001": ("review", None),
+        "c00002": ("drop", "c00001"),
+        "c00003": ("review", None),
+    }
 
 
 def test_copies_with_a_broken_vector_stay_in_their_cluster():

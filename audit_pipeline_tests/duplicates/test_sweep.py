@@ -224,6 +224,22 @@ def test_without_labels_the_row_over_the_floor_is_provisional_and_precision_is_n
     assert result.findings == []
 
 
+@pytest.mark.parametrize(
+    ("of_all", "across", "threshold"), [(0.95, 0.91, 0.96), (0.91, 0.95, 0.96), (0.95, None, 0.96)]
+)
+def test_the_provisional_row_is_over_the_floor_of_all_and_of_different_sources(of_all, across, threshold):
+    snapshot = snapshot_of(["one", "two"], at_degrees(0, 90))
+    rows = [("all", of_all), ("across_sources", across)]
+    floor = pa.Table.from_pylist(
+        [{"scope": scope, "statistic": "p99.9", "value": value, "n": 9} for scope, value in rows if value is not None],
+        schema=schemas.SIMILARITY_FLOOR,
+    )
+    nothing = schemas.CANDIDATE_PAIRS.empty_table(), floor, schemas.NEIGHBOUR_REACH.empty_table()
+    recommended = threshold_sweep(snapshot, *nothing, SETTINGS).summary["recommended"]
+    assert (recommended["threshold"], recommended["provisional"]) == (threshold, True)
+    assert "over 0.950" in recommended["reason"]
+
+
 def test_precision_of_the_queue_undoes_the_sampling_rate_of_the_bands():
     # Ten candidates in the low band and two in the high one; two labels were drawn from each.
     candidates = np.array([0.91] * 10 + [0.97] * 2)

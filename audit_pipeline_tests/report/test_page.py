@@ -130,6 +130,9 @@ def test_without_labels_the_page_says_so_and_marks_the_threshold_provisional() -
     assert "real queries were not measured" in text
     assert "Labelled retrieval: whether real queries find their answers is unknown" in text
     assert "Call two chunks duplicates from cosine 0.96 in regime stored, provisionally" in text
+    assert "not measured with paraphrases. One cluster grew by chains." in " ".join(text.split())
+    assert "Redundancy by paraphrase: the clusters grew by chains" in text
+    assert "Why cosine may drop." in text
     assert "Would other search settings do better, or cost less?" in text
     assert "← as configured" in text
     assert "← recommended, ✓ reaches the limit" in text

@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 from pydantic import Field, field_validator, model_validator
 
 from audit_pipeline.encoder_settings import EncoderSettings
+from audit_pipeline.second_settings import SecondVectorSettings
 from audit_pipeline.settings_base import Settings
 
 NAME_PATTERN = re.compile(r"^[a-z0-9][a-z0-9-]{0,62}$")
@@ -233,6 +234,9 @@ class DuplicateSettings(Settings):
             "one's stored vector, for a team that checks new text so; encodes every text once more."
         ),
     )
+    second: SecondVectorSettings | None = Field(
+        default=None, description="Second vectors, under another prompt, to judge by the same labels; null: none."
+    )
     bucket_cap: int = Field(default=200, ge=2, description="Rows of one LSH bucket above which it is joined as a star.")
     runner: Literal["native", "ray"] = Field(
         default="native",
@@ -360,9 +364,28 @@ class IndexAuditSettings(Settings):
             raise ValueError(
                 "duplicates.regime: 'query' needs an encoder for the query role: name its kind, or set it to stored"
             )
+        self._check_second()
         if self.labels.see_also and not any(source.format == "docstrings" for source in self.sources):
             raise ValueError("labels.see_also: no source has the format docstrings: add one, or set it to false")
         return self
+
+    def _check_second(self) -> None:
+        second = self.duplicates.second
+        if second is None:
+            return
+        if second.vector is not None and self.index.managed:
+            raise ValueError(
+                "duplicates.second: a managed index has no second column: remove 'vector', the audit encodes the texts "
+                "under 'passage_prompt'"
+            )
+        if second.vector is not None and second.vector == (self.index.columns.get("vector") or "vector"):
+            raise ValueError(f"duplicates.second: {second.vector!r} is the first vector's column: name another one")
+        if second.vector is None and self.encoder.kind == "none":
+            raise ValueError("duplicates.second: without 'vector' an encoder is needed: name its kind, or the column")
+        if second.vector is None and second.passage_prompt == self.encoder.passage_prompt:
+            raise ValueError(
+                "duplicates.second: 'passage_prompt' is that of the encoder, so both vectors are one: name another"
+            )
 
     def _check_many_tables(self) -> None:
         if self.index.managed:

@@ -109,7 +109,7 @@ def resample(
     ``weights`` (n,) say how many candidates each label stands for. A cluster bootstrap (Davison & Hinkley 1997, 3.8):
     labels of one family of texts are not independent. The weights stay as they are in every draw.
     """
-    component = _components(a, b)
+    component = components_of_labels(a, b)
     count = int(component.max(initial=-1)) + 1
     generator = np.random.default_rng(seed)
     passing = cosine[:, None] >= cuts[None, :]
@@ -181,7 +181,7 @@ def _interval(values: np.ndarray) -> np.ndarray:
     return result
 
 
-def _components(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def components_of_labels(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Connected component of each labelled pair in the graph whose edges are the pairs."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components

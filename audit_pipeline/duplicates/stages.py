@@ -82,11 +82,7 @@ def threshold_sweep(
     nodes = nodes_of(snapshot, roles, asked)
     pairs = from_table(nodes, candidate_pairs)
     del candidate_pairs  # millions of ids as strings
-    given = read_labelled_pairs(labels) if labels is not None else None
-    if given is not None and store_ids is not None:
-        given = in_table_ids(given, store_ids)
-    known = validate_labelled_pairs(given, nodes) if given is not None else no_labels()
-    known, windows = _without_windows(known, pairs, len(nodes))
+    given, known, windows = usable_labels(nodes, pairs, labels, store_ids)
     exact, kept = pairs.in_lane(EXACT), ~pairs.window
     same_text = components(len(nodes), pairs.a[exact], pairs.b[exact])
     swept = Candidates(pairs.a[kept], pairs.b[kept], pairs.cosine[kept], same_text)
@@ -131,6 +127,17 @@ def threshold_sweep(
         },
     }
     return StageResult({"threshold_sweep": table}, summary, found)
+
+
+def usable_labels(
+    nodes: Nodes, pairs: Pairs, labels: Path | None, store_ids: pa.Table | None
+) -> tuple[pa.Table | None, LabelledPairs, int]:
+    """The labels as given (None without a file), those that can be used, and how many are window pairs instead."""
+    given = read_labelled_pairs(labels) if labels is not None else None
+    if given is not None and store_ids is not None:
+        given = in_table_ids(given, store_ids)
+    known = validate_labelled_pairs(given, nodes) if given is not None else no_labels()
+    return given, *_without_windows(known, pairs, len(nodes))
 
 
 def duplicate_clusters(

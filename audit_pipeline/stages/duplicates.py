@@ -20,6 +20,7 @@ from audit_pipeline.memory import give_back
 from audit_pipeline.results import StageResult
 from audit_pipeline.stages.index import pinned_snapshot
 from audit_pipeline.stages.regime import regime_not_measured, texts_in_query_role
+from audit_pipeline.stages.second_vectors import second_vectors
 from audit_pipeline.stages.vectors import roles_of_batches
 from audit_pipeline.stages.workspace import Workspace, corpus_stage
 from audit_pipeline.state import read_table
@@ -111,8 +112,8 @@ def similarity_floor(workspace: Workspace) -> StageResult:
 @corpus_stage
 def threshold_sweep(workspace: Workspace) -> StageResult:
     """Precision, recall and reading load over one fixed candidate set."""
-    labels = workspace.settings.labels.pairs
-    return stages.threshold_sweep(
+    labels, store_ids = workspace.settings.labels.pairs, _store_ids(workspace)
+    result = stages.threshold_sweep(
         pinned_snapshot(workspace),
         workspace.table("neighbour_pairs", "candidate_pairs"),
         workspace.table("similarity_floor", "similarity_floor"),
@@ -120,9 +121,11 @@ def threshold_sweep(workspace: Workspace) -> StageResult:
         workspace.settings.duplicates,
         Path(labels) if labels else None,
         roles_of_batches(workspace),
-        _store_ids(workspace),
+        store_ids,
         texts_in_query_role(workspace),
     )
+    result.summary["second"] = second_vectors(workspace, text_hashes(workspace), store_ids)
+    return result
 
 
 def _store_ids(workspace: Workspace) -> pa.Table | None:

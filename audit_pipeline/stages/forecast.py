@@ -36,7 +36,7 @@ class Forecast:
     minutes: float | None  # None where nothing has to be encoded here
     sent_to: str | None = None  # the server that gets the texts
     tokens_estimated: bool = False
-    asked_texts: int = 0  # passages in the query role, for duplicates.regime query
+    asked_texts: int = 0  # passages in another role, for duplicates.regime and duplicates.second
 
     def as_text(self, name: str) -> str:
         """One line for the terminal."""
@@ -44,7 +44,7 @@ class Forecast:
         if self.sent_to is not None:
             minutes = f"they would be sent to {self.sent_to}, nothing was sent now"
         about = "about " if self.tokens_estimated else ""
-        asked = f", {self.asked_texts:,} in the query role for the duplicates" if self.asked_texts else ""
+        asked = f", {self.asked_texts:,} under other prompts for the duplicates" if self.asked_texts else ""
         return (
             f"{name}: {self.batches:,} batches to bring up to date ({self.rows:,} rows); {self.texts:,} passages to "
             f"encode ({about}{self.tokens:,} tokens), at most {self.probe_texts:,} texts for the probes "

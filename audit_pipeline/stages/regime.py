@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from audit_pipeline.arms import as_arm
 from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.corpus.text import is_blank
 from audit_pipeline.duplicates.regime import QUERY, QueryRole
@@ -46,7 +47,7 @@ def texts_in_query_role(workspace: Workspace, *, first: bool = False) -> QueryRo
         wanted = snapshot.vector_state == USABLE
         wanted &= ~is_blank(snapshot.rows["text"]).to_numpy(zero_copy_only=False)
         rows = np.flatnonzero(wanted)
-        texts = embedded_texts(snapshot.rows.take(pa.array(rows)), _template(workspace)).dictionary_encode()
+        texts = embedded_template(workspace, snapshot.rows.take(pa.array(rows))).dictionary_encode()
         if len(rows):
             encoded = workspace.encode(workspace.settings.encoder.query_arm, texts.dictionary)
             if first:
@@ -76,27 +77,33 @@ def regime_not_measured(workspace: Workspace) -> list[Finding]:
 
 
 def texts_to_ask(workspace: Workspace, encoder: Encoder) -> int:
-    """Texts that the regime would encode, for --dry-run: those that the vector store lacks.
+    """Texts that the regime and second vectors would encode, for --dry-run: those that the vector store lacks.
 
     Of a table without a source store its rows are counted, copies and stored ones included: its texts are not read.
     """
     settings = workspace.settings
-    if not asks_in_query_role(settings):
+    arms = [settings.encoder.query_arm] if asks_in_query_role(settings) else []
+    second = settings.duplicates.second
+    if second is not None and second.vector is None and settings.labels.pairs:
+        arms.append(as_arm(second.passage_prompt or "", settings.encoder.passage_extra))
+    if not arms:
         return 0
     if not settings.sources:
         from audit_pipeline.index.connection import connect, open_table, table_names
 
         database = connect(workspace.index_uri, settings.index.storage_options)
         names = table_names(database) if settings.index.table == "*" else [settings.index.table]
-        return sum(open_table(database, name).count_rows() for name in names)
+        return len(arms) * sum(open_table(database, name).count_rows() for name in names)
     keys = [key for key, info in sorted(workspace.scan().batches.items()) if info.rows]
     batches = [pc.cast(embedded(workspace, workspace.store.read_batch(key).chunks), pa.large_string()) for key in keys]
     strings = pa.chunked_array(batches, pa.large_string())
-    return workspace.vectors.pending(encoder, settings.encoder.query_arm, strings).missing
+    return sum(workspace.vectors.pending(encoder, arm, strings).missing for arm in arms)
 
 
-def _template(workspace: Workspace) -> str | None:
-    """What was embedded: the template that the fingerprint found in all sound batches, else that of the settings."""
+def embedded_template(workspace: Workspace, rows: pa.Table) -> pa.Array:
+    """What was embedded of each row: by the template that the fingerprint found in all sound batches, else by that of
+    the settings.
+    """
     arms = workspace.table("role_fingerprint", "batch_arms").to_pylist()
     found = {row["embed_text"] for row in arms if row["arm"] == PASSAGE}
-    return found.pop() if len(found) == 1 else workspace.settings.index.embed_text
+    return embedded_texts(rows, found.pop() if len(found) == 1 else workspace.settings.index.embed_text)

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from audit_pipeline.index.connection import connect, open_table
 from audit_pipeline.index.reading import open_snapshot
+from audit_pipeline.index.second_column import read_second_column
 from audit_pipeline.stages.inspection import proposal
 from audit_pipeline_tests.index.builders import (
     DAY,
@@ -48,6 +49,18 @@ def embed_fields(world: World) -> None:
     write(world.folder / "db", foreign(["a"], unit_vectors(1), context=["of x"]))
     uri = world.folder / "db"
     open_snapshot(as_it_stands(uri), str(uri), world.folder / "work", undated=DAY, embed_fields=("contexts",))
+
+
+def second(name: str) -> Callable[[World], object]:
+    """The cause that is a second vector column of this name in a table with id, text, vector and symmetric."""
+
+    def cause(world: World) -> None:
+        write(world.folder / "db", foreign(["a"], unit_vectors(1), symmetric=lists(unit_vectors(1))))
+        snapshot = snapshot_of(world.folder / "db", world.folder / "work")
+        settings = as_it_stands(world.folder / "db")
+        read_second_column(snapshot, settings, str(world.folder / "db"), name, world.folder / "second")
+
+    return cause
 
 
 def two_shapes(world: World) -> None:
@@ -96,6 +109,17 @@ def graph_index(**search: Any) -> Callable[[World], object]:
 ALL = "chunk_id, text, extra, meta, when, nested, vector"
 
 CASES = [
+    Case(
+        "a second vector column that is not there",
+        second("symetric"),
+        "duplicates.second.vector: the table has no column 'symetric' (did you mean 'symmetric'?): "
+        "name one of chunk_id, text, symmetric, vector",
+    ),
+    Case(
+        "a second vector column that holds no vectors",
+        second("text"),
+        "duplicates.second.vector: column 'text' is a string, no vector: name another",
+    ),
     Case(
         "a folder that does not exist",
         lambda world: snapshot_of(world.folder / "nowhere", world.folder / "work"),

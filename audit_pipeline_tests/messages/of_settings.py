@@ -207,6 +207,31 @@ MISTAKES = [
         "duplicates.regime: 'query' needs an encoder for the query role: name its kind, or set it to stored",
     ),
     (
+        "second vectors of nothing",
+        GOOD + "  duplicates: {second: {}}\n",
+        "duplicates.second: neither 'vector' nor 'passage_prompt': name the column, or the prompt to encode under",
+    ),
+    (
+        "a second column of a managed table",
+        GOOD + "  duplicates: {second: {vector: symmetric}}\n",
+        "duplicates.second: a managed index has no second column: remove 'vector', the audit encodes the texts under 'passage_prompt'",
+    ),
+    (
+        "a second column that is the first",
+        STANDS + "  index: {managed: false, uri: l, table: t}\n  duplicates: {second: {vector: vector}}\n",
+        "duplicates.second: 'vector' is the first vector's column: name another one",
+    ),
+    (
+        "second vectors to encode without an encoder",
+        STANDS + "  index: {managed: false, uri: l, table: t}\n  duplicates: {second: {passage_prompt: 'q: '}}\n",
+        "duplicates.second: without 'vector' an encoder is needed: name its kind, or the column",
+    ),
+    (
+        "second vectors under the prompt of the first",
+        GOOD + "  duplicates: {second: {passage_prompt: ''}}\n",
+        "duplicates.second: 'passage_prompt' is that of the encoder, so both vectors are one: name another",
+    ),
+    (
         "as it stands without uri",
         STANDS + "  index: {managed: false, table: docs}\n",
         "index: an index as it stands (managed: false) needs 'uri' and 'table': name both",

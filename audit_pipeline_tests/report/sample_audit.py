@@ -289,6 +289,7 @@ def sample_duplicates(labels: bool = True) -> dict[str, Any]:
             "source_pairs_left_out": 4,
         },
         "regime": {"name": "stored", "words": "stored vectors on both sides"},
+        "second": sample_second() if labels else None,
         "sweep": sample_sweep(labels),
         "recommended": {
             "threshold": 0.96,
@@ -347,6 +348,22 @@ def sample_duplicates(labels: bool = True) -> dict[str, Any]:
             "adjudicated": 1 if labels else 0,
             "agreement": sample_agreement() if labels else None,
         },
+    }
+
+
+def sample_second() -> dict[str, Any]:
+    side = {"threshold": 0.96, "precision": 0.9, "recall_pipeline": 0.85, "auc": 0.97, "edge": False, "sweep": []}
+    return {
+        "vector": "symmetric",
+        "passage_prompt": "query: ",
+        "verdict": "better",
+        "words": "The second vectors judge duplicates better.",
+        "labels": {"duplicates": 400, "others": 700, "left_out": 0},
+        "difference": {"value": 0.05, "low": 0.01, "high": 0.09},
+        "auc_difference": {"value": 0.01, "low": -0.01, "high": 0.03},
+        "first": side,
+        "second": side | {"threshold": 0.94, "precision": 0.93, "recall_pipeline": 0.87},
+        "cost": {"bytes_per_row": 1536, "bytes": 139_776_000, "texts": 89_000, "encoded": 0, "seconds": None},
     }
 
 

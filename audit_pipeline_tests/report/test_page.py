@@ -141,6 +141,15 @@ def test_without_labels_the_page_says_so_and_marks_the_threshold_provisional() -
     assert "4 other pairs of sources have fewer pairs of chunks and are left out." in text
 
 
+def test_second_vectors_are_judged_in_words_and_figures(audit: dict[str, Any]) -> None:
+    text = "".join(parsed(render_page(audit, {})).text)
+    assert "The second vectors judge duplicates better. The second vectors: column symmetric" in text
+    assert re.search(r"second\s*0\.94\s*93\.0", text)
+    without = copy.deepcopy(audit)
+    without["duplicates"]["second"] = None
+    assert "second vector" not in "".join(parsed(render_page(without, {})).text)
+
+
 def test_an_audit_that_measured_next_to_nothing_still_renders(audit: dict[str, Any]) -> None:
     from audit_pipeline.report.audit_json import not_measured, validate_audit
 

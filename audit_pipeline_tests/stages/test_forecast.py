@@ -71,9 +71,15 @@ def test_the_query_role_of_all_passages_is_counted_until_it_is_stored(tmp_path: 
     work = workspace(tmp_path, encoder=model, duplicates={"regime": "query"})
     found = forecast_of(work)
     assert found.asked_texts == 3
-    assert "for the checks of vectors, 3 in the query role for the duplicates; about" in found.as_text("handbook")
+    assert "for the checks of vectors, 3 under other prompts for the duplicates; about" in found.as_text("handbook")
     work.vectors.get_or_encode(encoder, "query: ", [ROWS[2][3]])
     assert forecast_of(work).asked_texts == 2
+    # Second vectors under a prompt of their own are counted beside it, where labels may judge them.
+    (tmp_path / "pairs.csv").write_text("chunk_id_a,chunk_id_b,duplicate,origin\n", encoding="utf-8")
+    both = {"regime": "query", "second": {"passage_prompt": "same: "}}
+    labels = {"pairs": str(tmp_path / "pairs.csv")}
+    assert forecast_of(workspace(tmp_path, encoder=model, duplicates=both, labels=labels)).asked_texts == 2 + 3
+    assert forecast_of(workspace(tmp_path, encoder=model, duplicates=both)).asked_texts == 2
     # The stored regime, and one prompt on both sides, need none of it.
     assert forecast_of(workspace(tmp_path, encoder=model)).asked_texts == 0
     assert forecast_of(workspace(tmp_path, duplicates={"regime": "query"})).asked_texts == 0

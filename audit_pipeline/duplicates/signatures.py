@@ -6,15 +6,17 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from importlib.metadata import version
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from audit_pipeline import schemas
 from audit_pipeline.config import DuplicateSettings
 from audit_pipeline.corpus.text import normalised_sha256
-from audit_pipeline.duplicates.shingles import shingles
+from audit_pipeline.duplicates.shingles import NO_SIGNATURE, shingles
 from audit_pipeline.errors import AuditInputError
 from audit_pipeline.results import Progress, no_progress
 
@@ -58,12 +60,14 @@ def scheme_of_settings(settings: DuplicateSettings) -> SignatureScheme:
 def scheme_of_table(signatures: pa.Table, where: str) -> SignatureScheme:
     """The scheme recorded with a signature table. Raises AuditInputError where none is recorded."""
     recorded = (signatures.schema.metadata or {}).get(_METADATA_KEY)
-    if recorded is None:
+    known = {field.name for field in fields(SignatureScheme)}
+    try:
+        record = json.loads(recorded or b"{}")
+        return SignatureScheme(**{key: value for key, value in record.items() if key in known})
+    except (ValueError, TypeError, AttributeError):
         raise AuditInputError(
             f"{where}: the signatures carry no record of how they were made: materialise minhash_signatures again"
-        )
-    known = {field.name for field in fields(SignatureScheme)}
-    return SignatureScheme(**{key: value for key, value in json.loads(recorded).items() if key in known})
+        ) from None
 
 
 def check_same_scheme(left: SignatureScheme, right: SignatureScheme, left_name: str, right_name: str) -> None:
@@ -78,21 +82,79 @@ def check_same_scheme(left: SignatureScheme, right: SignatureScheme, left_name: 
 
 
 def join_signatures(batches: Mapping[str, pa.Table], settings: DuplicateSettings) -> pa.Table:
-    """The signatures of all batches in one table, in batch order. Raises AuditInputError where a scheme differs."""
+    """The signatures of all batches in one table, in batch order.
+
+    Raises AuditInputError where a scheme differs or a signature has another length than its scheme says.
+    """
     expected = scheme_of_settings(settings)
     tables = []
     for key in sorted(batches):
         check_same_scheme(scheme_of_table(batches[key], f"batch {key}"), expected, f"batch {key}", "these settings")
+        _check_lengths(batches[key], settings.permutations, key)
         tables.append(batches[key].replace_schema_metadata(None))
     joined = pa.concat_tables(tables) if tables else schemas.SIGNATURES.empty_table()
     return joined.replace_schema_metadata(expected.as_metadata())
 
 
-def compute_signatures(chunks: pa.Table, settings: DuplicateSettings, progress: Progress = no_progress) -> pa.Table:
+def read_signatures(path: Path, key: str, columns: list[str] | None = None) -> pa.Table:
+    """The signatures of a batch, or some of their columns, from the file that its ingest left.
+
+    Raises AuditInputError naming the batch where the file is gone, is no Parquet or has other columns.
+    """
+    try:
+        file = pq.ParquetFile(path)
+        if not file.schema_arrow.remove_metadata().equals(schemas.SIGNATURES):
+            names = ", ".join(file.schema_arrow.names)
+            raise AuditInputError(f"batch {key}: its signature file has other columns ({names}): {_again(key)}")
+        return file.read(columns=columns)
+    except (OSError, pa.ArrowInvalid) as error:
+        told = str(error).splitlines()[0]
+        raise AuditInputError(f"batch {key}: its signature file cannot be read ({told}): {_again(key)}") from None
+
+
+def earlier_signatures(path: Path, settings: DuplicateSettings) -> pa.Table | None:
+    """The signatures of an earlier run to take over; None where there are none or they were made otherwise.
+
+    They only save time, so a file that cannot be used is as good as none.
+    """
+    try:
+        table = read_signatures(path, "")
+        if scheme_of_table(table, "") != scheme_of_settings(settings):
+            return None
+        _check_lengths(table, settings.permutations, "")
+    except AuditInputError:
+        return None
+    return table
+
+
+def _check_lengths(table: pa.Table, permutations: int, key: str) -> None:
+    if "signature" not in table.column_names:
+        return
+    wrong = pc.sum(pc.not_equal(pc.binary_length(table["signature"]), 4 * permutations)).as_py()
+    unsigned = pc.equal(table["status"], NO_SIGNATURE)
+    wrong = (wrong or 0) + pc.sum(pc.not_equal(table["signature"].is_null(), unsigned)).as_py() if len(table) else 0
+    if wrong:
+        raise AuditInputError(
+            f"batch {key}: {wrong} of its {len(table)} signatures are not the {4 * permutations} bytes of "
+            f"{permutations} permutations: {_again(key)}"
+        )
+
+
+def _again(key: str) -> str:
+    return f"materialise minhash_signatures of batch {key} again"
+
+
+def compute_signatures(
+    chunks: pa.Table,
+    settings: DuplicateSettings,
+    progress: Progress = no_progress,
+    earlier: pa.Table | None = None,
+) -> pa.Table:
     """Signatures of the chunks, in their order (schemas.SIGNATURES, with its scheme as schema metadata).
 
     ``chunks`` needs chunk_id and text. The signature is datasketch's MinHash (Broder 1997) over the distinct
-    shingles; texts that are equal once normalised are hashed once. Text without a word has no signature.
+    shingles; texts that are equal once normalised are hashed once, and not at all where ``earlier`` (of the same
+    scheme: earlier_signatures) has their hash. Text without a word has no signature.
     """
     texts = chunks["text"]
     hashes = normalised_sha256(texts)
@@ -102,7 +164,22 @@ def compute_signatures(chunks: pa.Table, settings: DuplicateSettings, progress: 
     codes = encoded.indices.to_numpy(zero_copy_only=False)
     first = np.full(len(encoded.dictionary), -1, dtype=np.int64)
     first[codes[::-1]] = np.arange(len(codes))[::-1]
-    status, counts, signatures = _sign(texts.take(pa.array(first, type=pa.int64())), settings, progress)
+    known = np.full(len(first), -1, dtype=np.int64)
+    if earlier is not None:
+        place = pc.index_in(encoded.dictionary, value_set=earlier["normalised_sha256"].combine_chunks())
+        known = pc.fill_null(place, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    new = np.flatnonzero(known < 0)
+    made = _sign(texts.take(pa.array(first[new], type=pa.int64())), settings, progress)
+    if earlier is not None:
+        # Each distinct text's place among those made now, then those taken over.
+        taken = np.flatnonzero(known >= 0)
+        progress("signatures taken over", len(taken), len(first))
+        where = np.empty(len(first), dtype=np.int64)
+        where[new], where[taken] = np.arange(len(new)), len(new) + np.arange(len(taken))
+        old = earlier.select(["status", "n_shingles", "signature"]).take(pa.array(known[taken])).combine_chunks()
+        made = tuple(pa.concat_arrays([one, *other.chunks]) for one, other in zip(made, old.columns, strict=True))
+        codes = where[codes]
+    status, counts, signatures = made
     back = pa.array(codes, type=pa.int64())
     table = pa.Table.from_arrays(
         [

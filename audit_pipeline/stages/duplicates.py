@@ -13,7 +13,12 @@ from audit_pipeline.duplicates import lanes, stages
 from audit_pipeline.duplicates.removal import cosine_alone
 from audit_pipeline.duplicates.rows import nodes_of
 from audit_pipeline.duplicates.self_checks import check_lanes
-from audit_pipeline.duplicates.signatures import compute_signatures, join_signatures
+from audit_pipeline.duplicates.signatures import (
+    compute_signatures,
+    earlier_signatures,
+    join_signatures,
+    read_signatures,
+)
 from audit_pipeline.index.pairing import STORE_ID
 from audit_pipeline.index.snapshot import TableSnapshot
 from audit_pipeline.memory import give_back
@@ -23,7 +28,6 @@ from audit_pipeline.stages.regime import regime_not_measured, texts_in_query_rol
 from audit_pipeline.stages.second_vectors import second_vectors
 from audit_pipeline.stages.vectors import roles_of_batches
 from audit_pipeline.stages.workspace import Workspace, corpus_stage
-from audit_pipeline.state import read_table
 
 
 def signatures(workspace: Workspace, columns: list[str] | None = None) -> pa.Table:
@@ -31,7 +35,7 @@ def signatures(workspace: Workspace, columns: list[str] | None = None) -> pa.Tab
     settings = workspace.settings.duplicates
     if workspace.settings.index.managed:
         tables = {
-            manifest.key: read_table(workspace.generation(manifest) / "signatures.parquet", columns)
+            manifest.key: read_signatures(workspace.generation(manifest) / "signatures.parquet", manifest.key, columns)
             for manifest in workspace.manifests()
         }
         return join_signatures(tables, settings)
@@ -50,7 +54,12 @@ def minhash_pairs(workspace: Workspace) -> StageResult:
     settings = workspace.settings.duplicates
     self_checks = check_lanes(snapshot, settings)
     managed = workspace.settings.index.managed
-    made = signatures(workspace) if managed else compute_signatures(snapshot.rows, settings, workspace.progress)
+    if managed:
+        made = signatures(workspace)
+    else:
+        earlier = earlier_signatures(workspace.state.corpus / "minhash_pairs" / "signatures.parquet", settings)
+        made = compute_signatures(snapshot.rows, settings, workspace.progress, earlier)
+        del earlier
     result = lanes.exact_and_minhash(snapshot, made, settings, workspace.progress)
     result.summary["self_checks"] = self_checks
     if not managed:

@@ -145,10 +145,14 @@ def written_batches(workspace: Workspace) -> list[Written]:
 
 
 def ingest_signatures(workspace: Workspace, key: str) -> int:
-    """MinHash signatures and normalised text hashes of the batch."""
-    from audit_pipeline.duplicates.signatures import compute_signatures
+    """MinHash signatures and normalised text hashes of the batch; a text it held before is not signed again."""
+    from audit_pipeline.duplicates.signatures import compute_signatures, earlier_signatures
 
-    table = compute_signatures(pending_chunks(workspace, key), workspace.settings.duplicates, workspace.progress)
+    settings, manifest = workspace.settings.duplicates, workspace.manifest(key)
+    earlier = None
+    if manifest is not None:
+        earlier = earlier_signatures(workspace.generation(manifest) / "signatures.parquet", settings)
+    table = compute_signatures(pending_chunks(workspace, key), settings, workspace.progress, earlier)
     write_table(pending_folder(workspace, key) / "signatures.parquet", table)
     return len(table)
 

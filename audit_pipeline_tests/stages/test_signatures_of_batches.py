@@ -1,0 +1,64 @@
+"""The signature files of batches: what is refused when they are joined, and what makes it good again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from audit_pipeline import schemas
+from audit_pipeline.duplicates import signatures as module
+from audit_pipeline.errors import AuditInputError
+from audit_pipeline.stages.duplicates import signatures
+from audit_pipeline.stages.ingest import generation_of, ingest_signatures
+from audit_pipeline.stages.workspace import BatchManifest, Workspace
+from audit_pipeline.state import write_json, write_table
+from audit_pipeline_tests.stages.builders import workspace, write_rows
+
+ROWS = [
+    ("a1", "a", "2026-01-02", "the first text"),
+    ("a2", "a", "2026-01-02", "the second text"),
+    ("b1", "b", "2026-01-02", "another text"),
+]
+BATCH = "2026-01-02|a"
+
+
+def ingested(folder: Path, rows: list[tuple[str, str, str, str]] = ROWS) -> Workspace:
+    """The batches' chunks, signatures and manifests as an ingest leaves them; the table plays no part here."""
+    write_rows(folder, rows)
+    work = workspace(folder)
+    for key, info in work.scan().batches.items():
+        generation = generation_of(work, info)
+        write_table(work.state.batch(key) / generation / "chunks.parquet", work.store.read_batch(key).chunks)
+        write_json(work.state.batch(key) / "pending.json", {"generation": generation})
+        ingest_signatures(work, key)
+        period = info.period.isoformat()
+        rows_of, settings = (info.rows, info.rejected, info.content_hash), work.settings_hash
+        work.write_manifest(BatchManifest(key, info.source, period, *rows_of, settings, generation))
+    return work
+
+
+def test_materialising_the_signatures_of_a_refused_batch_again_is_the_way_out(tmp_path: Path) -> None:
+    work = ingested(tmp_path)
+    before = signatures(work)
+    manifest = work.manifest(BATCH)
+    assert manifest is not None
+    path = work.generation(manifest) / "signatures.parquet"
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(
+        AuditInputError, match=r"batch 2026-01-02\|a: .*minhash_signatures of batch 2026-01-02\|a again"
+    ):
+        signatures(work)
+    ingest_signatures(work, BATCH)
+    assert signatures(work).equals(before)
+
+
+def test_a_batch_that_changed_signs_its_new_texts_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ingested(tmp_path)
+    signed: list[set[str]] = []
+    honest = module.minhash_values
+    monkeypatch.setattr(module, "minhash_values", lambda sets, n: signed.extend(sets) or honest(sets, n))
+    work = ingested(tmp_path, [*ROWS, ("a3", "a", "2026-01-02", "a third text")])
+    assert signed == [{"a third text"}]
+    assert sorted(signatures(work)["chunk_id"].to_pylist()) == ["a1", "a2", "a3", "b1"]
+    assert signatures(work).schema.equals(schemas.SIGNATURES)

@@ -85,6 +85,17 @@ def test_a_second_column_is_judged_by_the_same_labels(audit_table: AuditTable, c
     assert by_encoding["cost"]["bytes_per_row"] == 4 * good.shape[1]
     assert not (audit.folder / "state" / "corpus" / "second").exists()
 
+    # What the second vectors' own neighbours find is a candidate too, however little the first ones find.
+    by_neighbour, workspace = swept(audit, corpus, file, {"vector": "symmetric"}, neighbours=1)
+    table = workspace.table("neighbour_pairs", "candidate_pairs", ["chunk_id_a", "chunk_id_b"])
+    of_first = {(int(row["chunk_id_a"][1:]), int(row["chunk_id_b"][1:])) for row in table.to_pylist()}
+    nearest = np.argmax(good @ good.T - 3 * np.eye(len(good)), axis=1).tolist()
+    union = of_first | {(min(row, other), max(row, other)) for row, other in enumerate(nearest)}
+    assert len(union) > len(of_first)
+    assert by_neighbour["second"]["sweep"][0]["flagged"] == sum(float(good[a] @ good[b]) >= 0 for a, b in union)
+    recall = np.mean([(a, b) in union for a, b, flag in pairs if flag])
+    assert by_neighbour["second"]["sweep"][0]["recall_pipeline"] == pytest.approx(recall)
+
     # Without enough labels nothing is encoded, and nothing is said to be measured.
     file.write_text("".join(file.read_text(encoding="utf-8").splitlines(keepends=True)[:20]), encoding="utf-8")
     few, workspace = swept(audit, corpus, file, {"passage_prompt": "another: "})
@@ -92,17 +103,19 @@ def test_a_second_column_is_judged_by_the_same_labels(audit_table: AuditTable, c
     assert workspace.totals["texts"] + workspace.totals["from_cache"] == 0
 
 
-def swept(audit: Audit, corpus: Corpus, labels: Path, second: dict[str, str]) -> tuple[dict, Workspace]:
+def swept(audit: Audit, corpus: Corpus, labels: Path, second: dict[str, str], **more: int) -> tuple[dict, Workspace]:
     settings = parse_settings(
         {
             "name": "case",
             "encoder": {"model": corpus.model},
             "index": {"uri": "db", "table": "docs", "managed": False},
             "labels": {"pairs": str(labels)},
-            "duplicates": {"thresholds": THRESHOLDS, "second": second},
+            "duplicates": {"thresholds": THRESHOLDS, "second": second, **more},
         },
         "test",
         audit.folder,
     )
     workspace = Workspace(settings, audit.folder / "state")
+    if more:
+        duplicates.neighbour_pairs(workspace)
     return duplicates.threshold_sweep(workspace).summary["second"], workspace

@@ -12,6 +12,7 @@ import pandas as pd
 
 from audit_pipeline.proportions import holm, mcnemar, paired_difference
 from audit_pipeline.report.by_document import pair_documents
+from audit_pipeline.report.carried import carried_thresholds
 from audit_pipeline.report.comparable import cautions, comparable, side_of, without_documents
 from audit_pipeline.report.pairing import RUNS, STRATA, Pairs, pair_probes
 from audit_pipeline.report.saved import SavedReport
@@ -55,7 +56,7 @@ class Comparison:
 
     ``causes`` counts of each run why its paired questions are missed in either; ``not_compared`` says why a run is not
     compared, in a sentence. Of held-out sentences that one audit asked again of the other, ``asked_again`` says what
-    became of those that are in no figure.
+    became of those that are in no figure. ``carried`` is what each one's duplicate threshold flags in the other.
     """
 
     a: str
@@ -70,6 +71,7 @@ class Comparison:
     new_findings: list[dict[str, Any]]
     gone_findings: list[dict[str, Any]]
     cautions: list[str]
+    carried: list[dict[str, Any]]
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -116,6 +118,7 @@ def compare(a: SavedReport, b: SavedReport) -> Comparison:
         strata=[change for pair in pairs.values() for change in _of_strata(pair)],
         new_findings=_without(b.audit["findings"], a.audit["findings"]),
         gone_findings=_without(a.audit["findings"], b.audit["findings"]),
+        carried=carried_thresholds(a.audit, b.audit),
         cautions=cautions(a.audit, b.audit, pairs),
     )
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from audit_pipeline.report.by_document import AMONG_DOCUMENTS, IN_EQUAL_TEXT
+from audit_pipeline.report.carried import carried_words
 from audit_pipeline.report.compare import Change, Comparison
 from audit_pipeline.report.wording import number, percent, visible
 
@@ -48,6 +49,8 @@ def comparison_text(comparison: Comparison) -> str:
             ]
             if len(findings) > _FINDINGS_SHOWN:
                 lines.append(f"  ... and {len(findings) - _FINDINGS_SHOWN} more with --json")
+    for carried in comparison.carried:
+        lines += ["", *_wrapped(carried_words(carried))]
     for caution in comparison.cautions:
         lines += _wrapped(f"Mind: {caution}")
     return "\n".join(lines) + "\n"

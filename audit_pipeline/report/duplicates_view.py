@@ -7,7 +7,7 @@ from typing import Any
 
 from audit_pipeline.duplicates.separation import MOSTLY, TRUSTED
 from audit_pipeline.report.duplicate_charts import share_of
-from audit_pipeline.report.wording import interval, is_measured, number, percent
+from audit_pipeline.report.wording import interval, is_measured, number, per_10k, percent
 
 
 def duplicates_view(audit: Mapping[str, Any]) -> dict[str, Any]:
@@ -17,6 +17,7 @@ def duplicates_view(audit: Mapping[str, Any]) -> dict[str, Any]:
         "sweep": [_sweep_row(row) for row in duplicates["sweep"]],
         "queue": queue_notice(duplicates["sweep"]),
         "separation": separation_words(duplicates.get("separation")),
+        "elsewhere": elsewhere_words(audit),
         "worth": worth_view(duplicates.get("lane_worth"), audit["timings"]),
     }
 
@@ -55,6 +56,30 @@ def separation_words(separation: Mapping[str, Any] | None) -> str:
         f"How well the cosine tells the classes apart (AUC): {by_labels}; of the candidates from {start} upwards, each "
         f"label counted for those of its band, {_auc(candidates)}. {decides} {least}"
     )
+
+
+def elsewhere_words(audit: Mapping[str, Any]) -> list[str]:
+    """What the threshold does here to random pairs, and what it would do under other models; empty without one."""
+    duplicates = audit["duplicates"]
+    others = duplicates.get("elsewhere") or []
+    if not others:
+        return []
+    threshold = others[0]["threshold"]
+    none = duplicates["recommended"]["threshold"] is None
+    here = next((row.get("random_share") for row in duplicates["sweep"] if row["threshold"] == threshold), None)
+    reached = "by a share that was not measured" if here is None else f"by {per_10k(here)}"
+    lowest = " No threshold is recommended; the lowest of the sweep shows it." if none else ""
+    lines = [
+        f"A threshold belongs to this model on this corpus.{lowest} Here {threshold:g} is reached {reached} of random "
+        "pairs."
+    ]
+    chunks = number(audit["corpus"]["chunks"])
+    lines += [
+        f"Under {other['model']}, on {other['corpus']}, by {per_10k(other['random_share'])}: at that rate it would "
+        f"flag about {number(other['pairs'])} pairs among your {chunks} chunks."
+        for other in others
+    ]
+    return lines
 
 
 def worth_view(worth: Mapping[str, Any] | None, timings: Mapping[str, float]) -> dict[str, Any] | None:

@@ -230,6 +230,11 @@ def percent(value: float | None, digits: int = 1) -> str:
     return f"{text} %"
 
 
+def per_10k(share: float) -> str:
+    """A share as so many of 10,000, with two figures."""
+    return f"{10_000 * share:.2g} of 10,000" if share < 0.01 else f"{10_000 * share:,.0f} of 10,000"
+
+
 def without_figures(text: str) -> str:
     """The verdict's text without the sentence of figures that opens it: they stand apart wherever it is shown."""
     return re.sub(r"^self@1 .*?\. (?=[A-Z])", "", text)

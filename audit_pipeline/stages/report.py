@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from audit_pipeline import schemas
+from audit_pipeline.duplicates.reference_floors import elsewhere
 from audit_pipeline.report.audit_json import build_audit
 from audit_pipeline.report.excerpts import wanted_chunk_ids
 from audit_pipeline.report.publish import publish
@@ -93,8 +94,13 @@ def audit_parts(workspace: Workspace) -> dict[str, Any]:
     for stage in ("minhash_pairs", "neighbour_pairs", "similarity_floor", "threshold_sweep", "duplicate_clusters"):
         duplicates |= summaries[stage]
     population = workspace.population()
+    encoder = encoder_part(workspace, summaries["role_fingerprint"])
+    # Where none is recommended, the lowest row shows what a threshold taken from here would do.
+    recommended = duplicates["recommended"]["threshold"]
+    shown = workspace.settings.duplicates.thresholds[0] if recommended is None else recommended
+    duplicates["elsewhere"] = elsewhere(shown, len(population), encoder.get("fingerprint"), encoder.get("model"))
     return {
-        "encoder": encoder_part(workspace, summaries["role_fingerprint"]),
+        "encoder": encoder,
         "index": summaries["vector_index"]["index"],
         "corpus": {
             "chunks": len(population),

@@ -309,6 +309,15 @@ def sample_duplicates(labels: bool = True) -> dict[str, Any]:
         }
         if labels
         else None,
+        "elsewhere": [
+            {
+                "threshold": 0.96,
+                "model": "model-m",
+                "corpus": "the demo's 3,000 docstrings",
+                "random_share": 0.25,
+                "pairs": 1_036_000_000,
+            }
+        ],
         "lane_worth": {
             "threshold": 0.96,
             "minhash_only": {"pairs": 230, "labelled": (wilson(12, 20) if labels else NOT_MEASURED).as_dict()},

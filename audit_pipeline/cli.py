@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import logging
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from audit_pipeline.config import IndexAuditSettings
-from audit_pipeline.errors import AuditInputError, SelfCheckError
+from audit_pipeline.errors import AuditInputError, SelfCheckError, StoppedError
 from audit_pipeline.plural import counted
 
 if TYPE_CHECKING:
@@ -191,7 +193,7 @@ def label_queue(
     corpus = labelling.corpus_of(_root(state), name)
     assert corpus is not None  # a name is given
     rows = labelling.label_queue(corpus, pairs, seed, labelled or [], shown, lowest)
-    _write(rows, labelling.queue_columns(shown), chosen, output, f"{len(rows)} pairs to label")
+    _write(rows, labelling.queue_columns(shown), chosen, output, f"{counted(len(rows), 'pair')} to label")
 
 
 @label.command("import")
@@ -227,7 +229,7 @@ def label_export(
     shown = labelling.text_of(text or ("full" if conflicts or chosen == "label-studio" else "none"))
     corpus = labelling.corpus_of(_root(state), name) if shown != "none" else None
     rows = labelling.export_labels(file, conflicts, corpus, shown)
-    _write(rows, labelling.export_columns(rows, shown), chosen, output, f"{len(rows)} rows")
+    _write(rows, labelling.export_columns(rows, shown), chosen, output, counted(len(rows), "row"))
 
 
 def _write(
@@ -270,14 +272,34 @@ def show_progress() -> None:
     logger.propagate = False
 
 
+def stop_on_signals() -> None:
+    """SIGINT and SIGTERM end the command by a StoppedError.
+
+    Typer would end a KeyboardInterrupt with exit 1, which says that there is an error finding.
+    """
+
+    def stop(number: int, _: FrameType | None) -> None:
+        raise StoppedError(signal.Signals(number).name)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+
+
 def main() -> None:
     """Entry point: turns the project's exceptions into exit codes and one sentence each."""
     show_progress()
+    stop_on_signals()
     try:
         app()
     except AuditInputError as error:
         print(f"audit-pipeline: {error}", file=sys.stderr)
         sys.exit(EXIT_INPUT)
+    except StoppedError:
+        print(
+            "audit-pipeline: stopped before it was done, the last report stays: run the same command again to go on",
+            file=sys.stderr,
+        )
+        sys.exit(EXIT_FAILED)
     except SelfCheckError as error:
         print(f"audit-pipeline: the audit's own check failed, nothing was published: {error}", file=sys.stderr)
         sys.exit(EXIT_FAILED)

@@ -19,6 +19,10 @@ class SelfCheckError(Exception):
     """The audit found its own measuring instrument broken (exit 3): no figure of this run may be published."""
 
 
+class StoppedError(BaseException):
+    """Somebody stopped the command by a signal (exit 3). No Exception: whoever handles failures lets it pass."""
+
+
 def reason_of(error: BaseException) -> str:
     """A library's error for use inside a sentence: its first line, short, and without the row that Arrow's CSV reader
     quotes: corpus text belongs in no message.

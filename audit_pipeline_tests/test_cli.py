@@ -122,7 +122,7 @@ def test_a_dry_run_counts_the_work_and_does_none_of_it(changeable: SmallAudit, c
     printed = command("run", "--dry-run", "--config", str(changeable.config), "--state", str(changeable.state))
     assert printed.code == 0
     (line,) = printed.out.splitlines()
-    assert line.startswith(f"{NAME}: 1 batches to bring up to date (15 rows); 1 passages to encode (")
+    assert line.startswith(f"{NAME}: 1 batch to bring up to date (15 rows); 1 passage to encode (")
     assert "minutes of encoding" in line
     assert {part: bytes_of(changeable.state / part) for part in kept} == before
 

@@ -13,7 +13,7 @@ from dagster._core.errors import DagsterAssetCheckFailedError
 
 from audit_pipeline.config import IndexAuditSettings, did_you_mean
 from audit_pipeline.corpus.batches import slug
-from audit_pipeline.errors import AuditInputError, SelfCheckError
+from audit_pipeline.errors import AuditInputError, SelfCheckError, StoppedError
 from audit_pipeline.orchestration.component import build_defs
 from audit_pipeline.orchestration.home import process_tag
 from audit_pipeline.orchestration.naming import audit_job_name, ingest_job_name, source_partitions_name
@@ -133,11 +133,13 @@ def _bring_up_to_date(
 def execute(
     defs: dg.Definitions, job: str, instance: dg.DagsterInstance, partition_key: str | None = None
 ) -> dg.ExecuteInProcessResult:
-    """Run one job in this process; an error of a step is raised as it was."""
+    """Run one job in this process; an error of a step is raised as it was, a signal as StoppedError."""
     try:
         return defs.resolve_job_def(job).execute_in_process(
             instance=instance, partition_key=partition_key, tags=process_tag(), run_config=QUIET
         )
+    except dg.DagsterExecutionInterruptedError:
+        raise StoppedError from None
     except DagsterAssetCheckFailedError as error:
         checks = " ".join(str(error).split("\n")[1:]).strip()  # the first line only counts them
         raise AuditInputError(

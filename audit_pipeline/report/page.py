@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from audit_pipeline.plural import counted
 from audit_pipeline.report import palette, wording
 from audit_pipeline.report.view import page_view
+from audit_pipeline.retrieval.diagnosis import LEXICAL_CAP
 
 
 def render_page(audit: Mapping[str, Any], texts: Mapping[str, str], clusters: Sequence[Mapping[str, Any]] = ()) -> str:
@@ -28,6 +30,8 @@ def render_page(audit: Mapping[str, Any], texts: Mapping[str, str], clusters: Se
     environment.filters |= {
         "percent": lambda share: wording.unbroken(wording.percent(share)),
         "number": wording.number,
+        "counted": counted,
+        "severities": wording.severity_counts,
         "agreement": wording.agreement_words,
         "scope": wording.scope_words,
         "share": lambda finding: wording.unbroken(wording.share_words(finding)),
@@ -38,6 +42,7 @@ def render_page(audit: Mapping[str, Any], texts: Mapping[str, str], clusters: Se
         "unbroken": wording.unbroken,
     }
     view = page_view(audit, texts, clusters)
+    view["word_searches"] = LEXICAL_CAP
     view["charts"] = {
         size: {name: Markup(svg) for name, svg in drawn.items()} for size, drawn in view["charts"].items()
     }

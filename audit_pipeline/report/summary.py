@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from audit_pipeline.plural import counted
 from audit_pipeline.report.finding_groups import FindingGroup, group_findings
 from audit_pipeline.report.wording import (
     REDUNDANCY,
@@ -15,6 +16,7 @@ from audit_pipeline.report.wording import (
     is_measured,
     number,
     percent,
+    severity_counts,
     unmeasured_checks,
     verdict_words,
     visible,
@@ -51,7 +53,7 @@ def terminal_summary(audit: Mapping[str, Any], report: Path) -> str:
 
 def _figure_lines(audit: Mapping[str, Any]) -> list[str]:
     own, held, labelled = audit["self_retrieval"], audit["held_out"], audit["labelled"] or {}
-    haystack = f"among {number(own['haystack'])} rows"
+    haystack = f"among {counted(own['haystack'], 'row')}"
     rows = [
         ("self@1", own["self@1"], f"own text comes first, {haystack}"),
         ("self@10", own["self@10"], "own text among the first 10"),
@@ -83,7 +85,7 @@ def _figure(figure: Any) -> str:
 
 def _finding_lines(findings: list[Mapping[str, Any]], room: int) -> list[str]:
     counts = {severity: sum(f["severity"] == severity for f in findings) for severity in ("error", "warning", "info")}
-    lines = [f"findings: {counts['error']} errors, {counts['warning']} warnings, {counts['info']} notes"]
+    lines = [f"findings: {severity_counts(counts)}"]
     groups = group_findings(findings)
     for shown, group in enumerate(groups):
         # A command that was cut cannot be run, so a finding stands whole or not at all; one line is kept for the rest.
@@ -127,7 +129,7 @@ def _threshold(audit: Mapping[str, Any]) -> str:
 def _encoded(audit: Mapping[str, Any]) -> str:
     encoded = audit["encoded"]
     seconds = sum(audit["timings"].values())
-    return f"encoded {number(encoded['texts'])} texts, {number(encoded['from_cache'])} from cache; {seconds:.0f} s"
+    return f"encoded {counted(encoded['texts'], 'text')}, {number(encoded['from_cache'])} from cache; {seconds:.0f} s"
 
 
 def _wrapped(text: str, most: int) -> list[str]:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from audit_pipeline.plural import counted
+
 READINGS: dict[str, tuple[str, str]] = {
     # reading: (tone, headline)
     "healthy": ("good", "Search works, as far as this audit can see"),
@@ -238,6 +240,12 @@ def per_10k(share: float) -> str:
 def without_figures(text: str) -> str:
     """The verdict's text without the sentence of figures that opens it: they stand apart wherever it is shown."""
     return re.sub(r"^self@1 .*?\. (?=[A-Z])", "", text)
+
+
+def severity_counts(counts: Mapping[str, int]) -> str:
+    """How many findings there are of each severity: 1 error, 2 warnings, 0 notes."""
+    nouns = {"error": "error", "warning": "warning", "info": "note"}
+    return ", ".join(counted(counts[severity], noun) for severity, noun in nouns.items())
 
 
 def unbroken(text: str) -> str:

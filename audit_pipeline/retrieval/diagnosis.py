@@ -22,7 +22,7 @@ from audit_pipeline.retrieval.ranking import NONE, TOP, Ranking
 MAX_MISSES = 200
 _AHEAD_CAP = 2000  # rows looked at ahead of one answer; a larger group of twins is reported as undetermined
 _SEARCHES_AT_ONCE = 128  # of the searches that list all rows ahead
-_LEXICAL_CAP = 200  # encoder misses whose answer is also sought by words; more would not change what to do
+LEXICAL_CAP = 200  # encoder misses whose answer is also sought by words; more would not change what to do
 
 
 @dataclass(frozen=True)
@@ -188,7 +188,7 @@ def _with_lexical_ranks(
     It is the rank among the rows and texts that the vectors were ranked among: a held sentence asks for its body. Of
     several right answers the best counts.
     """
-    of_encoder = [place for place, cause in enumerate(causes) if cause.name == "encoder"][:_LEXICAL_CAP]
+    of_encoder = [place for place, cause in enumerate(causes) if cause.name == "encoder"][:LEXICAL_CAP]
     sought = [(place, text) for place in of_encoder if (text := probes.query_texts[misses[place].position])]
     if not sought:
         return causes

@@ -17,6 +17,7 @@ from audit_pipeline.findings import Finding
 from audit_pipeline.index.exact import TIE_TOLERANCE, ExactSearch
 from audit_pipeline.index.reach import Reach
 from audit_pipeline.index.snapshot import TableSnapshot, VariantFunction
+from audit_pipeline.plural import counted
 from audit_pipeline.proportions import bootstrap_mean, wilson
 from audit_pipeline.results import Progress, StageResult, no_progress
 from audit_pipeline.retrieval.askers import askers_of
@@ -350,7 +351,7 @@ def label_findings(labels: Labels, n: int) -> list[Finding]:
         Finding(
             "labels_invalid",
             "warning",
-            f"{total:,} labels could not be used ({counts}); {n:,} queries remain.",
+            f"{counted(total, 'label')} could not be used ({counts}); {counted(n, 'query remains', 'queries remain')}.",
             "Draw the labels again from this corpus, or mend the ids they point to.",
             n_compared=used + total,
             share=total / (used + total),

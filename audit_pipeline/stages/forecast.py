@@ -13,6 +13,7 @@ from audit_pipeline.encoder.protocol import Encoder
 from audit_pipeline.encoder.query_side import arms_of_queries
 from audit_pipeline.encoder.roles import arms_of
 from audit_pipeline.encoder.truncation_probe import LONG_ROWS, MOST_ENCODINGS
+from audit_pipeline.plural import counted
 from audit_pipeline.stages.asked_again import asked_sentences
 from audit_pipeline.stages.both_sides import both_sides_texts
 from audit_pipeline.stages.ingest import BatchChange
@@ -46,8 +47,9 @@ class Forecast:
         about = "about " if self.tokens_estimated else ""
         asked = f", {self.asked_texts:,} under other prompts for the duplicates" if self.asked_texts else ""
         return (
-            f"{name}: {self.batches:,} batches to bring up to date ({self.rows:,} rows); {self.texts:,} passages to "
-            f"encode ({about}{self.tokens:,} tokens), at most {self.probe_texts:,} texts for the probes "
+            f"{name}: {counted(self.batches, 'batch', 'batches')} to bring up to date ({counted(self.rows, 'row')}); "
+            f"{counted(self.texts, 'passage')} to encode "
+            f"({about}{counted(self.tokens, 'token')}), at most {counted(self.probe_texts, 'text')} for the probes "
             f"and {self.check_texts:,} for the checks of vectors{asked}; {minutes}"
         )
 

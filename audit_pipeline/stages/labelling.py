@@ -28,6 +28,7 @@ from audit_pipeline.duplicates.labelled_pairs import in_table_ids
 from audit_pipeline.duplicates.shingles import jaccard_and_containment, shingle_sets
 from audit_pipeline.errors import AuditInputError
 from audit_pipeline.index.pairing import STORE_ID
+from audit_pipeline.plural import counted
 from audit_pipeline.report.loading import LoadedReport, chunk_files, load
 from audit_pipeline.report.wording import agreement_words
 from audit_pipeline.state import read_json, read_table
@@ -206,15 +207,17 @@ def import_labels(file: Path, into: Path, labeller: str, corpus: LabelledCorpus 
     write_labels(into, labels)
     rejected = _keep_rejected(into, file.name, found.rejected)
     told = [
-        f"{file}: {len(found.labels)} labels ({len(labels) - len(there)} new), {found.unanswered} rows without an "
-        f"answer, {len(found.rejected)} rejected"
+        f"{file}: {counted(len(found.labels), 'label')} ({len(labels) - len(there)} new), "
+        f"{counted(found.unanswered, 'row')} without an answer, {len(found.rejected)} rejected"
     ]
     told += [f"  {count} rejected: {REASONS[reason]}" for reason, count in found.reasons.items()]
     told += [f"  rejected rows: {rejected}"] if found.rejected else []
     if corpus is None:
         told.append("ids and texts were not checked: no single audit in the state folder; name one with --name")
     yes = sum(row["duplicate"] == "true" for row in labels)
-    told.append(f"{into}: {len(labels)} labels, {yes} duplicates, {len(labels) - yes} others")
+    told.append(
+        f"{into}: {counted(len(labels), 'label')}, {counted(yes, 'duplicate')}, {counted(len(labels) - yes, 'other')}"
+    )
     disputed = conflicts(labels)
     agreed = agreement_words({"agreement": agreement_of(labels), "conflicts": len(disputed)})
     told += [f"  {agreed}"] if agreed else []

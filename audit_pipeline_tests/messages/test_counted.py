@@ -155,7 +155,9 @@ def test_a_label_that_cannot_be_used_is_counted_by_its_reason(
     labels = read_labelled_queries(tmp_path / "q.jsonl", tmp_path / "qrels.tsv" if qrels is not None else None, CHUNKS)
     assert labels.invalid == {reason: 1}
     (finding,) = label_findings(labels, len(labels.queries))
-    assert finding.message == f"1 labels could not be used ({told}); {len(labels.queries)} queries remain."
+    left = len(labels.queries)
+    remain = f"{left} {'query remains' if left == 1 else 'queries remain'}"
+    assert finding.message == f"1 label could not be used ({told}); {remain}."
 
 
 def test_every_reason_of_a_label_has_a_file() -> None:

@@ -219,3 +219,45 @@ def test_a_run_that_is_killed_around_the_commit_of_a_batch_does_not_block_the_ne
         assert ended is not None
         assert ended.status == dg.DagsterRunStatus.FAILURE
         assert instance.event_log_storage.get_concurrency_info(f"{PREFIX}__table").active_slot_count == 0
+
+
+STOPPED = """\
+import os, signal, sys
+from audit_pipeline.index import managed
+from audit_pipeline.orchestration import running
+module, name = {{"step": (managed, "replace_batch"), "plan": (running, "changed_batches")}}[{where!r}]
+usual = getattr(module, name)
+def stopped(*arguments, **options):
+    os.kill(os.getpid(), getattr(signal, {sent!r}))
+    return usual(*arguments, **options)
+setattr(module, name, stopped)
+sys.argv = ["audit-pipeline", "run", "--config", {config!r}, "--state", {state!r}]
+from audit_pipeline.cli import main
+main()
+"""
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(("sent", "where"), [("SIGTERM", "step"), ("SIGINT", "plan")])
+def test_a_run_that_a_signal_stops_says_so_in_one_sentence_and_keeps_the_last_report(
+    changeable: SmallAudit, sent: str, where: str
+) -> None:
+    rows = rows_of_corpus()
+    next(row for row in rows if row["chunk_id"] == "Alpha-2-04")["text"] = "Salt is mined below the hill."
+    changeable.write_corpus(rows)
+    report, table = contents(changeable.report), changeable.table_version()
+    code = STOPPED.format(where=where, sent=sent, config=str(changeable.config), state=str(changeable.state))
+    ended = subprocess.run(
+        [sys.executable, "-c", code], env=cli_environment(), capture_output=True, text=True, timeout=60
+    )
+    told = [line for line in ended.stderr.splitlines() if line.startswith("audit-pipeline:")]
+    assert told == [
+        "audit-pipeline: stopped before it was done, the last report stays: run the same command again to go on"
+    ]
+    assert "Traceback" not in ended.stderr
+    assert (ended.returncode, ended.stdout) == (3, "")  # 1 would say that there is an error finding
+    assert (contents(changeable.report), changeable.table_version()) == (report, table)
+    with changeable.instance() as instance:
+        assert instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED])) == []
+    assert [change.key for change in changeable.run().changes] == ["2024-01-05|alpha"]
+    assert_table_equals(changeable, rows)

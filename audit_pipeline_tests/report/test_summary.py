@@ -51,6 +51,11 @@ def test_a_search_that_loses_far_more_than_its_limit_allows_heads_the_screen(
     assert verdict_words(told)[0] == ("bad" if said else "unsure")
 
 
+def test_a_single_finding_is_no_plural(audit: dict[str, Any]) -> None:
+    one = {**audit, "findings": [finding for finding in audit["findings"] if finding["severity"] == "error"][:1]}
+    assert "findings: 1 error, 0 warnings, 0 notes" in terminal_summary(one, REPORT)
+
+
 def test_the_summary_is_ascii_for_terminals_that_know_no_more() -> None:
     assert terminal_summary(sample_audit(), REPORT).isascii()
 

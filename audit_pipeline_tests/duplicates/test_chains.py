@@ -23,7 +23,7 @@ def test_a_cluster_counts_from_a_hundred_members_half_of_them_chained_and_a_twen
     found = find_chains(1000, *members(60, 100, chained=50))
     assert (found.clusters, found.texts, found.chain_only, found.largest) == (1, 100, 50, 1000)
     assert find_chains(1001, *members(60, 100, chained=50)) is None
-    assert find_chains(1000, *members(60, 100, chained=49)) is None
+    assert find_chains(1000, *members(60, 120, chained=59)) is None
     assert find_chains(100, *members(99, chained=98)) is None
     both = find_chains(2000, *members(100, 120, chained=60))
     assert (both.clusters, both.texts, both.chain_only, both.largest) == (2, 220, 120, 1000)

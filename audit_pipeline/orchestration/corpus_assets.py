@@ -215,9 +215,9 @@ def _corpus_asset(settings: IndexAuditSettings, spec: CorpusAsset) -> dg.AssetsD
     def materialise(context: dg.AssetExecutionContext) -> dg.MaterializeResult:
         workspace = workspace_for(settings)
         metadata = stage_metadata(spec.stage(workspace))
-        if spec.name == "corpus_integrity" and not settings.index.managed:
-            report_observed_batches(settings, context.instance)
         if spec.name == "audit_report":
+            if not settings.index.managed:
+                report_observed_batches(settings, context)
             metadata = report_metadata(workspace.state.report) | metadata
         return dg.MaterializeResult(metadata=metadata)
 

@@ -41,27 +41,31 @@ def observed_checks(
         asset=dg.AssetKey([settings.dagster_name, "batch_integrity"]),
         name=CHECK,
         partitions_def=partitions,
-        description="The table holds each row of the batch once, with its text and a usable vector.",
+        description="The table holds each row of the batch once, with its text and its vector.",
     )
     def table_holds_batch(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
-        found = {batch.key: batch.faults for batch in observed_batches(workspace_for(settings))}
-        faults = found.get(context.partition_key, {})
-        return dg.AssetCheckResult(passed=not faults, severity=dg.AssetCheckSeverity.ERROR, metadata=faults)
+        for batch in observed_batches(workspace_for(settings)):
+            if batch.key == context.partition_key:
+                return dg.AssetCheckResult(passed=not batch.faults, severity=_severity(batch), metadata=batch.faults)
+        return dg.AssetCheckResult(passed=True, description="The table holds no row of this batch.")
 
     return [table_holds_batch]
 
 
-def report_observed_batches(settings: IndexAuditSettings, instance: dg.DagsterInstance) -> None:
-    """Show what the audit has just found of each batch on its partition, without a run for each."""
+def report_observed_batches(settings: IndexAuditSettings, context: dg.AssetExecutionContext) -> None:
+    """Show what the audit has just found of each batch on its partition, as events of the audit's own run.
+
+    Not by `report_runless_asset_event`: a check's partition can be reported so once and never again.
+    """
     workspace = workspace_for(settings)
     batches = observed_batches(workspace)
     if batches:
         workspace.state.extend_back_to(min(parse_batch_key(batch.key)[0] for batch in batches))
     slugs = sorted({batch.key.split("|", 1)[1] for batch in batches})
-    instance.add_dynamic_partitions(source_partitions_name(settings), slugs)
+    context.instance.add_dynamic_partitions(source_partitions_name(settings), slugs)
     for batch in not_reported(workspace, batches):
         for event in _events(settings, batch):
-            instance.report_runless_asset_event(event)
+            context.log_event(event)
     remember_reported(workspace, batches)
 
 
@@ -73,5 +77,11 @@ def _events(
         dg.AssetMaterialization(key, partition=batch.key, metadata={"dagster/partition_row_count": batch.rows})
         for key in keys
     ]
-    check = dg.AssetCheckEvaluation(keys[-1], CHECK, not batch.faults, metadata=batch.faults, partition=batch.key)
+    check = dg.AssetCheckEvaluation(
+        keys[-1], CHECK, not batch.faults, metadata=batch.faults, partition=batch.key, severity=_severity(batch)
+    )
     return [*shown, check]
+
+
+def _severity(batch: ObservedBatch) -> dg.AssetCheckSeverity:
+    return dg.AssetCheckSeverity.ERROR if batch.error else dg.AssetCheckSeverity.WARN

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from audit_pipeline.encoder.fidelity import MISALIGNED, ROLE_MISMATCH, VECTOR_DRIFT
 from audit_pipeline.plural import counted
 from audit_pipeline.stages.discovery import current_scan
 from audit_pipeline.stages.ingest import FAULTS, changed_batches, integrity_faults, pending_chunks, pending_folder
@@ -22,15 +24,21 @@ BATCH_CHECKS = {
 """Check on the whole of the batches -> what passes it; the second one belongs to a managed index."""
 
 _NAMED = 5
+_CODE_OF_STATE = {ROLE_MISMATCH: "role_mismatch", MISALIGNED: "misaligned_vectors", VECTOR_DRIFT: "vector_drift"}
 
 
 @dataclass(frozen=True)
 class ObservedBatch:
-    """One batch of an index as it stands, as the last audit found it; ``faults`` counts by name, empty for none."""
+    """One batch of an index as it stands, as the last audit found it.
+
+    ``faults`` counts by finding code, empty for none: all rows of the batch, of its vectors those that were encoded
+    anew. ``error`` is whether a finding of one of these codes is an error.
+    """
 
     key: str
     rows: int
     faults: dict[str, int]
+    error: bool
 
 
 def batch_check(workspace: Workspace, name: str) -> CheckOutcome:
@@ -99,13 +107,27 @@ def unusable_vectors(workspace: Workspace, key: str) -> dict[str, int]:
 
 
 def observed_batches(workspace: Workspace) -> list[ObservedBatch]:
-    """Every batch of an index as it stands by key, as ``corpus_integrity`` found it."""
-    rows = workspace.table("corpus_integrity", "batch_integrity").to_pylist()
-    return [
-        ObservedBatch(row["batch"], row["table_rows"], {name: row[name] for name in FAULTS if row[name]})
-        for row in sorted(rows, key=lambda row: str(row["batch"]))
-        if row["table_rows"]
-    ]
+    """Every batch of an index as it stands by key, as the published audit found it.
+
+    What of a batch's rows is a fault the findings say: counts of what they pass over, or only note, are none.
+    """
+    findings = read_json(workspace.state.report / "audit.json")["findings"]
+    loud = {one["code"]: one["severity"] for one in reversed(findings) if one["severity"] != "info"}
+    vectors: Counter[tuple[str, str]] = Counter()
+    if workspace.has_table("role_fingerprint", "fingerprint"):
+        sampled = workspace.table("role_fingerprint", "fingerprint", ["batch", "state"]).to_pylist()
+        vectors.update(
+            (row["batch"], _CODE_OF_STATE[row["state"]]) for row in sampled if row["state"] in _CODE_OF_STATE
+        )
+    batches = []
+    for row in sorted(workspace.table("corpus_integrity", "batch_integrity").to_pylist(), key=lambda row: row["batch"]):
+        counts = {code: row[code] for code in FAULTS if row[code]}
+        counts |= {code: count for (batch, code), count in vectors.items() if batch == row["batch"]}
+        faults = {code: count for code, count in counts.items() if code in loud}
+        if row["table_rows"]:
+            error = any(loud[code] == "error" for code in faults)
+            batches.append(ObservedBatch(row["batch"], row["table_rows"], faults, error))
+    return batches
 
 
 def not_reported(workspace: Workspace, batches: list[ObservedBatch]) -> list[ObservedBatch]:

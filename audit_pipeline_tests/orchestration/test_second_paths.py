@@ -19,7 +19,7 @@ from audit_pipeline.errors import AuditInputError
 from audit_pipeline.orchestration import workspaces
 from audit_pipeline.orchestration.component import build_defs
 from audit_pipeline.orchestration.home import prepare_home
-from audit_pipeline.orchestration.naming import audit_job_name, ingest_job_name
+from audit_pipeline.orchestration.naming import audit_job_name
 from audit_pipeline.orchestration.running import backfill_plan, execute, run_audit, run_backfill
 from audit_pipeline.settings_file import parse_settings
 from audit_pipeline.stages.workspace import Workspace
@@ -103,7 +103,7 @@ def test_a_page_that_shrank_blank_rows_and_an_id_in_use_are_followed_rejected_an
         ("2026-01-04|late", "new"),
     ]
     assert table(tmp_path) == {i: text for i, (_, text) in (shrunk | others).items()}
-    assert told(outcome.audit, "error") == [("missing_rows", {"source": "late"})]
+    assert told(outcome.audit, "error") == [("missing_rows", {"source": "late", "ingestion_date": "2026-01-04"})]
     assert ("empty_text", {"ingestion_date": LATER}) in [
         (code, {"ingestion_date": scope.get("ingestion_date")}) for code, scope in told(outcome.audit, "warning")
     ]
@@ -162,14 +162,9 @@ def test_vectors_that_no_search_finds_are_stopped_before_they_are_written(
     encode = type(workspace.encoder).encode
     monkeypatch.setattr(type(workspace.encoder), "encode", lambda *given, **more: encode(*given, **more) * broken)
     with pytest.raises(AuditInputError, match="vectors_can_be_written"):
-        execute(build_defs(settings), ingest_job_name(settings), instance, partition_key=register(instance, DAY))
+        run_backfill(settings, backfill_plan(settings, "docs", None), instance)
     assert not (tmp_path / "state" / "index").exists()
     assert passed(instance, "managed", "passage_vectors", "vectors_can_be_written") == {f"{DAY}|docs": False}
-
-
-def register(instance: dg.DagsterInstance, day: str) -> str:
-    instance.add_dynamic_partitions("managed__source", ["docs"])
-    return f"{day}|docs"
 
 
 # The backfill command
@@ -270,10 +265,10 @@ def test_defects_of_second_paths_in_a_table_of_others_are_placed_and_new_rows_ar
     assert wanted
     expected = {code: batch.scope for code, (_, batch) in plants.items()}
     assert dict(told(audit(), "error")) == expected
-    faulty = {f"{batch.day}|{batch.source}" for code, (_, batch) in plants.items() if "drift" not in code[:6]}
+    faulty = {f"{batch.day}|{batch.source}" for _, batch in plants.values()}
     found = passed(instance, "stands", "batch_integrity", "table_holds_batch")
     assert len(found) == 21
-    assert {key for key, well in found.items() if not well} == faulty - {"2026-01-06|source-1"}
+    assert {key for key, well in found.items() if not well} == faulty
     assert set(instance.get_dynamic_partitions("stands__source")) == {*sources}
     version = written.version
 

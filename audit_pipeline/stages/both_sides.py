@@ -72,7 +72,7 @@ def both_sides(workspace: Workspace, snapshot: TableSnapshot, held: pa.Table, ar
         snapshot.vectors[rows[kept]],
         stored,
     )
-    passages = workspace.encoded(arm, texts, dimension)
+    passages = workspace.encoded(arm, texts, dimension, "for one prompt on both sides")
     without = np.empty((len(held), dimension), np.float32)
     for places, _, part in bodies(workspace, held):
         without[places] = workspace.encoded(arm, part, dimension)

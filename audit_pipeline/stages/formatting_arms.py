@@ -72,7 +72,10 @@ def _drawn(workspace: Workspace, table: pa.Table, key: str) -> pa.Table:
 def _held_under(workspace: Workspace, snapshot: TableSnapshot, held: pa.Table, arms: dict[str, str]) -> Asked:
     dimension = snapshot.info.dimension
     bodies = body_vectors(workspace, held, dimension)
-    queries = {name: workspace.encoded(arm, held["held"], dimension) for name, arm in arms.items()}
+    queries = {
+        name: workspace.encoded(arm, held["held"], dimension, f"held-out sentences, arm {name}")
+        for name, arm in arms.items()
+    }
     return Asked("held_out", held_out_hits(snapshot, held["chunk_id"], queries, bodies, workspace.progress))
 
 
@@ -80,6 +83,7 @@ def _labelled_under(
     workspace: Workspace, snapshot: TableSnapshot, labels: LabelledQueries, arms: dict[str, str]
 ) -> Asked:
     queries = {
-        name: workspace.encoded(arm, labels.queries["text"], snapshot.info.dimension) for name, arm in arms.items()
+        name: workspace.encoded(arm, labels.queries["text"], snapshot.info.dimension, f"labelled queries, arm {name}")
+        for name, arm in arms.items()
     }
     return Asked("labelled", labelled_hits(snapshot, labels, queries, workspace.progress))

@@ -23,7 +23,7 @@ from audit_pipeline.index.provenance import provenance_findings
 from audit_pipeline.memory import give_back
 from audit_pipeline.results import StageResult
 from audit_pipeline.retrieval.row_anomalies import TABLE_ROW
-from audit_pipeline.stages.ingest import provenance_as_configured, written_batches
+from audit_pipeline.stages.provenance import provenance_as_configured, written_batches
 from audit_pipeline.stages.texts import with_tokens
 from audit_pipeline.stages.workspace import Workspace, corpus_stage
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import hashlib
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,14 +15,13 @@ from audit_pipeline.corpus.sampling import stratify
 from audit_pipeline.corpus.store import BatchInfo, StoreScan
 from audit_pipeline.encoder.calibration import NOISE_LOSS, cosine_loss
 from audit_pipeline.errors import AuditInputError
-from audit_pipeline.index.provenance import Written
 from audit_pipeline.index.snapshot import USABLE
+from audit_pipeline.stages.provenance import PROVENANCE, provenance_as_configured
 from audit_pipeline.stages.texts import embedded, with_tokens
 from audit_pipeline.stages.workspace import BatchManifest, Workspace
 from audit_pipeline.state import read_json, read_table, remove_folder, write_json, write_table
 
 EMPTY = "empty"
-PROVENANCE = "provenance.json"
 FAULTS = ("missing_rows", "orphan_rows", "duplicate_ids", "invalid_vectors", "text_drift", "vector_drift")
 
 
@@ -115,33 +112,10 @@ def ingest_passage_vectors(workspace: Workspace, key: str) -> dict[str, int]:
     """Passage vectors of the batch into the vector store, and their provenance beside the batch."""
     settings = workspace.settings.encoder
     texts = embedded(workspace, pending_chunks(workspace, key))
-    encoded = workspace.encode(settings.passage_arm, texts)
+    encoded = workspace.encode(settings.passage_arm, texts, "passages")
     workspace.count_cached(encoded)
     write_json(pending_folder(workspace, key) / PROVENANCE, provenance_as_configured(workspace))
     return {"texts": len(texts), "encoded": encoded.encoded, "from_cache": encoded.from_cache, "tokens": encoded.tokens}
-
-
-def provenance_as_configured(workspace: Workspace) -> dict[str, Any]:
-    """What an ingest records of the encoder, JSON-ready."""
-    settings = workspace.settings.encoder
-    assert workspace.encoder is not None  # the settings refuse kind none for a managed index
-    return {
-        **asdict(workspace.encoder.identity),
-        "passage_prompt": settings.passage_prompt,
-        "passage_extra": settings.passage_extra,
-        "embed_text": workspace.settings.index.embed_text,
-    }
-
-
-def written_batches(workspace: Workspace) -> list[Written]:
-    """The batches that were ingested with what each recorded; one whose record is gone is left out."""
-    found = []
-    for manifest in workspace.manifests():
-        path = workspace.generation(manifest) / PROVENANCE
-        if path.exists():
-            cell = (manifest.source, dt.date.fromisoformat(manifest.ingestion_date))
-            found.append(Written(manifest.key, cell, manifest.rows, read_json(path)))
-    return found
 
 
 def ingest_signatures(workspace: Workspace, key: str) -> int:

@@ -59,7 +59,7 @@ def _judged(workspace: Workspace, log: ObservedLog) -> QuerySide:
     texts = log.rows["query"].take(pa.array(log.to_judge)).to_pylist()
 
     def encode(of_texts: list[str], arm: str) -> np.ndarray:
-        encoded = workspace.encode(arm, pa.array(of_texts, pa.large_string()))
+        encoded = workspace.encode(arm, pa.array(of_texts, pa.large_string()), "observed queries")
         workspace.count_cached(encoded)
         return encoded.vectors
 

@@ -127,13 +127,13 @@ def probe_vectors(workspace: Workspace) -> StageResult:
         held = held_out_plan(workspace)
         eligible = held.filter(held["eligible"])
         labels = planned_labels(workspace)
-        wanted: list[tuple[str, pa.Array | pa.ChunkedArray]] = [
-            (prompt, embedded(workspace, chunks_of(workspace.population(), plan["chunk_id"]))),
-            (prompt, eligible["held"]),
-            *((arm, texts) for _, arm, texts in bodies(workspace, eligible)),
+        wanted: list[tuple[str, str, pa.Array | pa.ChunkedArray]] = [
+            ("probes", prompt, embedded(workspace, chunks_of(workspace.population(), plan["chunk_id"]))),
+            ("held-out sentences", prompt, eligible["held"]),
+            *(("chunks without them", arm, texts) for _, arm, texts in bodies(workspace, eligible)),
         ]
         if labels is not None:
-            wanted.append((prompt, labels.queries["text"]))
-        for role, strings in wanted:
-            workspace.count_cached(workspace.encode(role, strings))
+            wanted.append(("labelled queries", prompt, labels.queries["text"]))
+        for what, role, strings in wanted:
+            workspace.count_cached(workspace.encode(role, strings, what))
     return StageResult(summary={name: count - before[name] for name, count in workspace.totals.items()})

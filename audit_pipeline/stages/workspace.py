@@ -109,10 +109,17 @@ class Workspace:
     def vectors(self) -> VectorStore:
         return VectorStore(self.state.vectors)
 
-    def encode(self, prompt: str, texts: pa.Array | pa.ChunkedArray) -> Encoded:
-        """Vectors of prompt + text from the vector store, encoded there at first need. Needs an encoder."""
+    def encode(self, prompt: str, texts: pa.Array | pa.ChunkedArray, what: str = "") -> Encoded:
+        """Vectors of prompt + text from the vector store, encoded there at first need. Needs an encoder.
+
+        ``what`` names the texts in the lines of progress.
+        """
         assert self.encoder is not None  # no stage asks for vectors under kind none
-        return self.vectors.get_or_encode(self.encoder, prompt, texts, self.progress)
+
+        def progress(doing: str, done: int, total: int) -> None:
+            self.progress(f"{doing} {what}".rstrip(), done, total)
+
+        return self.vectors.get_or_encode(self.encoder, prompt, texts, progress)
 
     def count_cached(self, encoded: Encoded) -> None:
         """Add to the texts that were found in the vector store; called by the stage that needs a text first."""
@@ -139,11 +146,11 @@ class Workspace:
             "sent_tokens_estimated": spent.tokens_estimated,
         }
 
-    def encoded(self, prompt: str, texts: pa.Array | pa.ChunkedArray, dimension: int) -> np.ndarray:
+    def encoded(self, prompt: str, texts: pa.Array | pa.ChunkedArray, dimension: int, what: str = "") -> np.ndarray:
         """(n, dimension) float32 vectors of prompt + text; there may be no encoder where there are no texts."""
         if not len(texts):
             return np.empty((0, dimension), dtype=np.float32)
-        return self.encode(prompt, texts).vectors
+        return self.encode(prompt, texts, what).vectors
 
     def release_store(self) -> None:
         """Let go of the source store's rows in memory: the corpus-wide stages read the batches' files."""

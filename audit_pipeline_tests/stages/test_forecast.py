@@ -98,3 +98,13 @@ def test_the_line_says_rows_texts_tokens_and_minutes(minutes: float | None, said
         "handbook: 3 batches to bring up to date (1,200 rows); 1,100 passages to encode (45,678 tokens), "
         f"at most 900 texts for the probes and 700 for the checks of vectors; {said}"
     )
+
+
+def test_progress_names_the_texts_that_are_encoded(tmp_path: Path) -> None:
+    write_rows(tmp_path, [("a", "s", "2026-01-02", "Salt is mined below the hill.")])
+    told = []
+    own = workspace(tmp_path)
+    own.progress = lambda what, done, total: told.append((what, done, total))
+    own.encode("", pa.array(["one text", "another text"]), "held-out sentences")
+    own.encode("", pa.array(["a third text"]))
+    assert told == [("encoding held-out sentences", 2, 2), ("encoding", 1, 1)]

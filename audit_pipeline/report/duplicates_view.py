@@ -18,6 +18,7 @@ def duplicates_view(audit: Mapping[str, Any]) -> dict[str, Any]:
         "queue": queue_notice(duplicates["sweep"]),
         "separation": separation_words(duplicates.get("separation")),
         "elsewhere": elsewhere_words(audit),
+        "lane_recall": lane_recall_view(duplicates),
         "worth": worth_view(duplicates.get("lane_worth"), audit["timings"]),
     }
 
@@ -100,6 +101,29 @@ def worth_view(worth: Mapping[str, Any] | None, timings: Mapping[str, float]) ->
         if spent
         else "",
     }
+
+
+def lane_recall_view(duplicates: Mapping[str, Any]) -> dict[str, Any]:
+    """What share of the pairs that are there the two searching lanes find: MinHash by Jaccard, and the neighbours."""
+    minhash, neighbours = duplicates["minhash"], duplicates["neighbours"]
+    expected = {point["jaccard"]: point["value"] for point in minhash["expected_recall"]}
+    rows = [
+        {
+            "jaccard": f"{point['jaccard']:g}",
+            "found": _figure(point),
+            "expected": percent(expected[point["jaccard"]]),
+        }
+        for point in minhash["measured_recall"]
+    ]
+    saturated = neighbours["saturated_rows"]
+    lowest = min((row["threshold"] for row in duplicates["sweep"]), default=None)
+    said = f"Neighbours, against an exact scan of a sample of rows: {_figure(neighbours['exact_sample_recall'])}."
+    if saturated is not None and lowest is not None:
+        said += (
+            f" Rows whose last neighbour still reaches {lowest:g}, so that pairs beyond it were never seen: "
+            f"{number(saturated)}."
+        )
+    return {"rows": rows, "neighbours": said}
 
 
 _PARTS = {

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from audit_pipeline.config import ReportSettings
-from audit_pipeline.report.duplicates_view import queue_notice, separation_words
+from audit_pipeline.report.duplicates_view import lane_recall_view, queue_notice, separation_words
 from audit_pipeline.report.page import render_page
 from audit_pipeline.report.publish import publish
 from audit_pipeline_tests.report.sample_audit import (
@@ -220,6 +220,24 @@ def test_the_section_on_duplicates_says_what_a_threshold_is_worth(page: str, aud
     assert "Of the labelled duplicates that are no exact copies: MinHash finds 45.0 % (" in said
     assert "n 400), the embedding 88.0 %" in said
     assert "Of 4,144,000,000 possible pairs 921,000 became candidates and 4,143,079,000 were never looked at." in said
+
+
+def test_the_recall_of_both_lanes_stands_on_the_page(page: str, audit: dict[str, Any]) -> None:
+    said = "".join(parsed(page).text).replace("\u00a0", " ")
+    rows = lane_recall_view(audit["duplicates"])["rows"]
+    # 1 - (1 - J^4)^32 at .5, .6 and .7; 171, 197 and 200 of 200 planted pairs were found.
+    assert [row["expected"] for row in rows] == ["87.3 %", "98.8 %", ">99.9 %"]
+    assert [row["found"].split(" (")[0] for row in rows] == ["85.5 %", "98.5 %", "100 %"]
+    for row in rows:
+        assert row["found"] in said
+    assert "against an exact scan of a sample of rows: 100 % (98.0 to 100.0 %; n 200)." in said
+    assert "Rows whose last neighbour still reaches 0.9, so that pairs beyond it were never seen: 321." in said
+    nothing = [{"jaccard": 0.5, "value": None, "low": None, "high": None, "n": 0}]
+    unmeasured = audit["duplicates"] | {
+        "minhash": audit["duplicates"]["minhash"]
+        | {"measured_recall": nothing, "expected_recall": [{"jaccard": 0.5, "value": 0.873}]}
+    }
+    assert lane_recall_view(unmeasured)["rows"] == [{"jaccard": "0.5", "found": "not measured", "expected": "87.3 %"}]
 
 
 def test_a_queue_of_duplicates_is_not_told_off_and_one_without_bands_is_silent(audit: dict[str, Any]) -> None:

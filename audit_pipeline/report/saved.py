@@ -56,6 +56,8 @@ class SavedReport:
 
 _SECTIONS = {"encoder": dict, "index": dict, "findings": list}
 """What of an audit.json is compared beside the tables."""
+_FINDING = {"code", "severity", "scope", "message", "remedy"}
+_FILES = ("audit.json", "audit.html")
 
 
 def _needed(run: str) -> set[str]:
@@ -67,7 +69,12 @@ def _needed(run: str) -> set[str]:
 def open_report(path: Path) -> SavedReport:
     """A report by its folder, or by the audit.json or audit.html in it. Raises AuditInputError."""
     folder = path.expanduser()
-    folder = folder.parent if folder.suffix in (".json", ".html") else folder
+    if folder.suffix in (".json", ".html"):
+        if folder.name not in _FILES:  # the audit.json beside it would be another report than the one that was named
+            raise AuditInputError(
+                f"{path}: a report is its whole folder, whose tables are read: name the folder, or the audit.json in it"
+            )
+        folder = folder.parent
     document = folder / "audit.json"
     try:
         audit = json.loads(document.read_text(encoding="utf-8"))
@@ -77,6 +84,21 @@ def open_report(path: Path) -> SavedReport:
         ) from error
     except ValueError as error:
         raise AuditInputError(f"{document}: not valid JSON ({error}): run the audit again") from error
-    if not isinstance(audit, dict) or not all(isinstance(audit.get(key), kind) for key, kind in _SECTIONS.items()):
+    known = isinstance(audit, dict) and all(isinstance(audit.get(key), kind) for key, kind in _SECTIONS.items())
+    if not known or not all(isinstance(one, dict) and one.keys() >= _FINDING for one in audit["findings"]):
         raise AuditInputError(f"{document}: this is no audit of audit_pipeline: name the folder of a report")
     return SavedReport(folder, audit)
+
+
+def last_report(root: Path, like: Path) -> Path:
+    """The report below a state folder of the index that the report ``like`` is of. Raises AuditInputError."""
+    name = open_report(like).audit.get("name")
+    folder = root / "reports" / str(name)
+    if not (folder / "audit.json").exists():
+        there = sorted(path.parent.name for path in (root / "reports").glob("*/audit.json"))
+        found = f"; reports are of {', '.join(there)}" if there else ""
+        raise AuditInputError(
+            f"{root}: no report of {name!r}, which {like} is of{found}: run the audit first, or name a report with "
+            "--candidate"
+        )
+    return folder

@@ -10,8 +10,10 @@ from audit_pipeline import cli
 from audit_pipeline.corpus.batches import parse_batch_key
 from audit_pipeline.orchestration.home import locked, prepare_home
 from audit_pipeline.orchestration.project import configured_indexes
+from audit_pipeline.report.gate import run_gate
+from audit_pipeline.report.gate_files import write_gate
 from audit_pipeline.report.loading import LoadedReport, load
-from audit_pipeline.report.saved import SavedReport, open_report
+from audit_pipeline.report.saved import SavedReport, last_report, open_report
 from audit_pipeline.schemas import HELD_OUT_RETRIEVAL
 from audit_pipeline.settings_file import load_settings
 from audit_pipeline.stages.asked_again import asked_sentences
@@ -20,6 +22,7 @@ from audit_pipeline.stages.ingest import ingest_probes
 from audit_pipeline.state import StateFolder
 from audit_pipeline_tests.messages.case import Case, World, settings_file
 from audit_pipeline_tests.messages.of_settings import GOOD
+from audit_pipeline_tests.report.gate_reports import hits, write_report
 from audit_pipeline_tests.stages.builders import workspace, write_rows
 
 TYPE = "type: audit_pipeline.IndexAudit\n"
@@ -76,6 +79,13 @@ def only_rows_without_text(world: World) -> None:
 def asset_before_its_inputs(world: World) -> None:
     write_rows(world.folder, [("a", "s", "2026-01-02", "text")])
     ingest_probes(workspace(world.folder), "2026-01-02|s")
+
+
+def gate(world: World, *names: str, margin: float = 0.01, markdown: str | None = None) -> None:
+    answered = {"before": hits(20, 0), "after": hits(20, 0), "unasked": hits(0, 0)}
+    folders = [write_report(world.folder / name, own=answered[name]) for name in dict.fromkeys(names)]
+    judged = run_gate(folders[0], folders[-1], margin, 0.05, False)
+    write_gate(judged, world.folder / markdown if markdown else None, None)
 
 
 CASES = [
@@ -241,5 +251,39 @@ CASES = [
         "a report without its tables",
         lambda world: report(world).table("self"),
         "FOLDER/tables/self_retrieval.parquet: this table of the report is missing: use the whole folder of a report",
+    ),
+    Case(
+        "a gate with a baseline by another file's name",
+        lambda world: open_report(world.write("main.json", "{}")),
+        "FOLDER/main.json: a report is its whole folder, whose tables are read: name the folder, or the audit.json "
+        "in it",
+    ),
+    Case(
+        "a gate of a report against itself",
+        lambda world: gate(world, "before"),
+        "FOLDER/before: baseline and candidate are one report: keep a copy of its folder before the change, and name "
+        "that with --baseline",
+    ),
+    Case(
+        "a gate without a margin",
+        lambda world: gate(world, "before", "after", margin=0.0),
+        "--margin: 0.0 is no share between 0 and 1: write 0.01 for one question in a hundred, say, and not 0 or 1",
+    ),
+    Case(
+        "a gate of audits that asked nothing in common",
+        lambda world: gate(world, "before", "unasked"),
+        "FOLDER/before and FOLDER/unasked: no question was asked by both audits (self: the second audit asked no such "
+        "question): name two audits of one corpus with an encoder",
+    ),
+    Case(
+        "a gate whose comment cannot be written",
+        lambda world: gate(world, "before", "after", markdown="before/audit.json/gate.md"),
+        "--markdown: FOLDER/before/audit.json/gate.md cannot be written (File exists): name another file",
+    ),
+    Case(
+        "a gate before the audit has run",
+        lambda world: last_report(world.folder / "state", write_report(world.folder / "before", own=hits(1, 0))),
+        "FOLDER/state: no report of 'handbook', which FOLDER/before is of: run the audit first, or name a report with "
+        "--candidate",
     ),
 ]

@@ -37,20 +37,30 @@ def table_names(database: Any) -> list[str]:
 
 
 def holds_table(uri: str, name: str, storage_options: dict[str, str] | None = None) -> bool:
-    """Whether the database exists and has the table."""
+    """Whether the database exists and has the table. Raises AuditInputError as open_table does."""
     if "://" not in uri and not Path(uri).is_dir():
         return False
-    return name in table_names(connect(uri, storage_options))
+    return find_table(connect(uri, storage_options), name) is not None
+
+
+def find_table(database: Any, name: str) -> Any | None:
+    """A table by name, None where there is none; a process that died while it created the table leaves none either.
+
+    Such a process leaves the table's folder without any version: it is listed, and cannot be opened.
+    """
+    if name not in _listed(database):
+        return None
+    try:
+        return database.open_table(name)
+    except (OSError, RuntimeError, ValueError) as error:
+        if str(error).strip() == f"Table '{name}' was not found":
+            return None
+        raise _not_opened(database, name, error) from error
 
 
 def open_table(database: Any, name: str) -> Any:
     """A table by name. Raises AuditInputError that lists the tables there are."""
-    try:
-        names = table_names(database)
-    except (OSError, RuntimeError, ValueError) as error:
-        raise AuditInputError(
-            f"index.uri: {database.uri} cannot be listed ({first_line(error)}): check the URI and storage_options"
-        ) from error
+    names = _listed(database)
     if name not in names:
         close = difflib.get_close_matches(name, names, n=1)
         hint = f"did you mean {close[0]!r}? " if close else ""
@@ -61,10 +71,23 @@ def open_table(database: Any, name: str) -> Any:
     try:
         return database.open_table(name)
     except (OSError, RuntimeError, ValueError) as error:
+        raise _not_opened(database, name, error) from error
+
+
+def _listed(database: Any) -> list[str]:
+    try:
+        return table_names(database)
+    except (OSError, RuntimeError, ValueError) as error:
         raise AuditInputError(
-            f"index.table: {name!r} in {database.uri} cannot be opened ({first_line(error)}): "
-            "check that it is a whole LanceDB table"
+            f"index.uri: {database.uri} cannot be listed ({first_line(error)}): check the URI and storage_options"
         ) from error
+
+
+def _not_opened(database: Any, name: str, error: Exception) -> AuditInputError:
+    return AuditInputError(
+        f"index.table: {name!r} in {database.uri} cannot be opened ({first_line(error)}): "
+        "check that it is a whole LanceDB table"
+    )
 
 
 def sql_string(value: str) -> str:

@@ -14,11 +14,12 @@ import pyarrow.compute as pc
 
 from audit_pipeline.config import VectorIndexSettings
 from audit_pipeline.errors import AuditInputError
-from audit_pipeline.index.connection import connect, first_line, open_table, sql_string, table_names
+from audit_pipeline.index.connection import connect, find_table, first_line, open_table, sql_string
 from audit_pipeline.index.vector_index import vector_index_of
 
 _ATTEMPTS = 5
 _DELETIONS_IN_A_FILTER = 5000
+_PRIMARY_KEY = {b"lance-schema:unenforced-primary-key": b"true"}
 _KEEP_VERSIONS = dt.timedelta(days=36_500)  # removing old versions is for the table's owner to decide
 
 T = TypeVar("T")
@@ -52,10 +53,12 @@ def replace_batch(
     ``chunks`` has the columns of ``schemas.CHUNKS`` and may be empty: then the batch's rows are deleted. ``vectors``
     (n, d) float32 are aligned with it. The table is created on first use. Rows that are there already, equal in every
     column, are not written again; without any change there is no new version. A row whose chunk_id stands in another
-    batch moves. Raises AuditInputError for bad vectors or columns unlike the table's.
+    batch moves. Several processes may write at once, the same batch too: chunk_id is the table's primary key, by which
+    LanceDB sees that two commits bring one id, and makes the later one anew. Raises AuditInputError for bad vectors or
+    columns unlike the table's.
     """
     _check_rows(chunks, vectors, batch)
-    rows = chunks if chunks.num_rows == 0 else chunks.append_column("vector", _fixed_size_lists(vectors))
+    rows = chunks if chunks.num_rows == 0 else _keyed(chunks.append_column("vector", _fixed_size_lists(vectors)))
     return _with_retries(lambda: _replace(uri, table, rows, batch, storage_options))
 
 
@@ -78,12 +81,12 @@ def build_vector_index(
 
 def _replace(uri: str, name: str, rows: pa.Table, batch: str, storage_options: dict[str, str] | None) -> ReplaceReport:
     database = connect(uri, storage_options, create=True)
-    if name not in table_names(database):
+    target = find_table(database, name)
+    if target is None:
         if rows.num_rows == 0:
             return ReplaceReport(None, 0, 0, 0)
         created = database.create_table(name, rows)
         return ReplaceReport(created.version, rows.num_rows, 0, 0)
-    target = open_table(database, name)
     if rows.num_rows == 0:
         held = f"batch = {sql_string(batch)}"
         gone = target.count_rows(held)
@@ -91,10 +94,11 @@ def _replace(uri: str, name: str, rows: pa.Table, batch: str, storage_options: d
             target.delete(held)
         return ReplaceReport(target.version, 0, 0, gone)
     _check_schema(rows, target.schema, name)
+    _declare_key(target)
     present = target.search().where(f"batch = {sql_string(batch)}").select(rows.schema.names).to_arrow()
     repeated = _repeated(present["chunk_id"])
     if len(repeated):
-        # Two writers that insert one new key both succeed: such rows are taken out, then written once.
+        # Two writers that inserted one new key without the primary key: such rows are taken out, then written once.
         target.delete(f"batch = {sql_string(batch)} AND chunk_id IN ({_literals(repeated)})")
         present = present.filter(pc.invert(pc.is_in(present["chunk_id"], value_set=repeated)))
     changed = rows.filter(pa.array(~_unchanged(rows, present)))
@@ -180,6 +184,19 @@ def _check_rows(chunks: pa.Table, vectors: np.ndarray, batch: str) -> None:
 def _fixed_size_lists(vectors: np.ndarray) -> pa.Array:
     flat = pa.array(np.ascontiguousarray(vectors, dtype=np.float32).ravel())
     return pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
+
+
+def _keyed(rows: pa.Table) -> pa.Table:
+    """The rows with chunk_id marked as the primary key; a table that is created from them has it."""
+    place = rows.schema.get_field_index("chunk_id")
+    return rows.cast(rows.schema.set(place, rows.schema.field(place).with_metadata(_PRIMARY_KEY)))
+
+
+def _declare_key(target: Any) -> None:
+    """Make chunk_id the primary key of a table that was created without one; a nullable column cannot be."""
+    field = target.schema.field("chunk_id")
+    if not field.nullable and not any(key.startswith(next(iter(_PRIMARY_KEY))) for key in field.metadata or {}):
+        target.set_unenforced_primary_key("chunk_id")
 
 
 def _check_schema(rows: pa.Table, present: pa.Schema, name: str) -> None:

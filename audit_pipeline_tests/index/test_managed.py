@@ -1,14 +1,20 @@
 import datetime as dt
+import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import lancedb
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from audit_pipeline.config import VectorIndexSettings
 from audit_pipeline.errors import AuditInputError
+from audit_pipeline.index.connection import holds_table, table_names
 from audit_pipeline.index.managed import build_vector_index, replace_batch
-from audit_pipeline_tests.index.builders import DAY, chunks, unit_vectors
+from audit_pipeline_tests.index.builders import DAY, chunks, lists, unit_vectors
 
 NEXT = DAY + dt.timedelta(days=1)
 FIRST, SECOND = "2026-01-02|a", "2026-01-03|a"
@@ -160,3 +166,47 @@ def test_the_index_is_built_when_large_enough_kept_current_rebuilt_and_dropped(t
     assert told(build(type="IVF_FLAT")) == ("created", "IVF_FLAT", "cosine", 330, 0)
     assert told(build("l2", type="IVF_FLAT")) == ("created", "IVF_FLAT", "l2", 330, 0)
     assert told(build("l2", type="IVF_FLAT", min_rows=1000)) == ("dropped", None, None, 0, 330)
+
+
+def test_two_writers_that_insert_the_same_new_ids_at_once_leave_one_row_of_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri = tmp_path / "t.lance"
+    put(uri, ["x"])
+    from audit_pipeline.index import managed
+
+    unchanged, both = managed._unchanged, threading.Barrier(2)
+
+    def meet(*arguments: pa.Table) -> np.ndarray:
+        with suppress(threading.BrokenBarrierError):
+            both.wait(timeout=5)  # both have read the table, neither has written
+        return unchanged(*arguments)
+
+    monkeypatch.setattr(managed, "_unchanged", meet)
+    with ThreadPoolExecutor(2) as pool:
+        written = [pool.submit(put, uri, ["x", *(f"n{i}" for i in range(500))]) for _ in range(2)]
+        assert sorted(one.result() for one in written) == [(0, 500, 0), (500, 0, 0)]
+    assert stored(uri) == {"x": FIRST} | {f"n{i}": FIRST for i in range(500)}
+
+
+def test_a_table_of_an_earlier_release_gets_its_primary_key_with_its_next_batch(tmp_path: Path) -> None:
+    uri = tmp_path / "t.lance"
+    rows = chunks(["x"]).append_column("vector", lists(unit_vectors(1)))
+    table = lancedb.connect(str(uri)).create_table("chunks", rows)
+    assert not table.schema.field("chunk_id").metadata
+    put(uri, ["x", "y"])
+    put(uri, ["z"], SECOND, NEXT)
+    assert lancedb.connect(str(uri)).open_table("chunks").schema.field("chunk_id").metadata
+    assert stored(uri) == {"x": FIRST, "y": FIRST, "z": SECOND}
+    assert version(uri) == 4  # created, key, two batches
+
+
+def test_a_table_whose_creation_was_cut_off_is_created(tmp_path: Path) -> None:
+    uri = tmp_path / "t.lance"
+    put(uri, ["x"])
+    shutil.rmtree(uri / "chunks.lance" / "_versions")
+    assert table_names(lancedb.connect(str(uri))) == ["chunks"]
+    assert not holds_table(str(uri), "chunks")
+    assert put(uri, []) == (0, 0, 0)
+    assert put(uri, ["y", "z"]) == (2, 0, 0)
+    assert stored(uri) == {"y": FIRST, "z": FIRST}

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from audit_pipeline.config import CHUNK_COLUMNS, ColumnPath, SourceSettings
-from audit_pipeline.corpus.dates import days_of, holds_dates
+from audit_pipeline.corpus.dates import are_ambiguous, days_of, holds_dates
 from audit_pipeline.corpus.paths import (
     FieldPath,
     bytes_as_strings,
@@ -26,6 +26,7 @@ from audit_pipeline.corpus.paths import (
 from audit_pipeline.errors import AuditInputError
 
 REQUIRED = ("chunk_id", "text")
+_WRITTEN = "write 03/04/2026 as 2026-04-03 or 2026-03-04"
 
 RAW = pa.schema(
     [
@@ -67,14 +68,20 @@ class Part:
 
 
 class Seen:
-    """Which chunk fields an entry's files hold, and for the others what their JSON holds instead."""
+    """Which chunk fields an entry's files hold, and for the others what their JSON holds instead.
+
+    ``undated`` are the files without a column of dates.
+    """
 
     def __init__(self) -> None:
         self.fields: set[str] = set()
+        self.undated: set[str] = set()
         self._keys: dict[str, set[str]] = {}
 
     def note(self, fields: Mapping[str, Sequence[Part]], raw: pa.Table) -> None:
         """Take down the fields of a block. What stands in JSON is there once a row has it."""
+        if "ingestion_date" not in fields:
+            self.undated.update(raw["origin"].unique().to_pylist())
         for field, parts in fields.items():
             lost = [part for part in parts if part.keys and not self._holds(part, raw[field], alone=len(parts) == 1)]
             if not lost:
@@ -113,7 +120,7 @@ def name_of(paths: Paths) -> str:
 def resolve_columns(entry: SourceSettings, schema: pa.Schema, where: Where) -> dict[str, Paths]:
     """Chunk field -> its places in the data, the parts of a composite in order; a default that lacks is left out.
 
-    Raises AuditInputError where a required or a mapped column lacks.
+    Raises AuditInputError where a required or a mapped column lacks, or two columns have the name.
     """
     found: dict[str, Paths] = {}
     for field in CHUNK_COLUMNS:
@@ -124,6 +131,11 @@ def resolve_columns(entry: SourceSettings, schema: pa.Schema, where: Where) -> d
         for name in names_of(named):
             path = find_field(schema, name)
             if path is not None:
+                if schema.names.count(path.column) > 1:
+                    raise AuditInputError(
+                        f"{where}: {schema.names.count(path.column)} columns are called {path.column!r}, so {field} is "
+                        f"not decided: rename one, or name another column under columns: {{{field}: ...}}"
+                    )
                 paths.append(path)
             elif field in REQUIRED or field in entry.columns:
                 raise missing_column(field, name, schema, where)
@@ -183,7 +195,6 @@ def to_raw(
     if "ingestion_date" in fields:
         dates = _one_part(fields["ingestion_date"], "ingestion_date", names, where)
         columns["ingestion_date"], bad = _to_date(dates, names["ingestion_date"], where)
-        detail = f"column {names['ingestion_date']!r} holds no date"
         if entry.ingestion_date is not None:
             null = columns["ingestion_date"].is_null().to_numpy(zero_copy_only=False) & ~bad
             day = pa.scalar(entry.ingestion_date, pa.date32())
@@ -191,7 +202,10 @@ def to_raw(
         else:
             bad = columns["ingestion_date"].is_null().to_numpy(zero_copy_only=False)
         if bad.any():
-            problem.append(("bad_date", bad, detail))
+            name = names["ingestion_date"]
+            either = are_ambiguous(dates, bad)
+            problem.append(("bad_date", either, f"column {name!r} does not show which part is the month: {_WRITTEN}"))
+            problem.append(("bad_date", bad, f"column {name!r} holds no date"))
     else:
         columns["ingestion_date"] = pa.repeat(pa.scalar(entry.ingestion_date or file_date, pa.date32()), n)
     if "source" not in fields:
@@ -254,9 +268,12 @@ def _to_string(array: pa.Array, field: str, name: str, where: Where) -> tuple[pa
         return array.cast(pa.string()), none_invalid
     if field != "text" and pa.types.is_fixed_size_binary(kind):
         return bytes_as_strings(array), none_invalid
+    if field != "text" and pa.types.is_decimal(kind) and kind.scale == 0:
+        return array.cast(pa.string()), none_invalid
     if field != "text" and pa.types.is_floating(kind):
-        # pandas turns a column of integers with gaps into floats: 7.0 was written as 7.
+        # pandas turns a column of integers with gaps into floats: 7.0 was written as 7, and the gap may be a NaN.
         try:
+            array = pc.if_else(pc.is_nan(array), pa.scalar(None, kind), array)
             return array.cast(pa.int64()).cast(pa.string()), none_invalid
         except pa.ArrowInvalid:
             pass

@@ -58,6 +58,25 @@ def days_of(array: pa.Array) -> tuple[pa.Array, np.ndarray]:
     return days, lost
 
 
+def are_ambiguous(array: pa.Array, lost: np.ndarray) -> np.ndarray:
+    """(n,) bool: which of the values that were not understood are days like 03/04/2026, of either order."""
+    found = np.zeros(len(array), dtype=bool)
+    if pa.types.is_binary(array.type):
+        array = array.cast(pa.string(), safe=False)
+    if pa.types.is_string(array.type) or pa.types.is_large_string(array.type) or pa.types.is_string_view(array.type):
+        places = np.flatnonzero(lost)
+        found[places] = [_is_either(value) for value in array.take(pa.array(places)).to_pylist()]
+    return found
+
+
+def _is_either(value: str | None) -> bool:
+    match = _NUMERIC.match(value.strip()) if value else None
+    if match is None or match[2] == "." or len(match[1]) > 2 or len(match[4]) != 4:
+        return False
+    one, other = int(match[1]), int(match[3])
+    return one != other and 1 <= one <= 12 and 1 <= other <= 12
+
+
 def _distinct(array: pa.Array, read: Callable[[list], list[dt.date | None]]) -> pa.Array:
     encoded = array.dictionary_encode()
     return pa.array(read(encoded.dictionary.to_pylist()), pa.date32()).take(encoded.indices)

@@ -21,7 +21,7 @@ _SUFFIXES = {
     "jsonl": (".jsonl", ".ndjson", ".json"),
     "csv": (".csv", ".tsv"),
 }
-_COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
+_COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 _MAGIC = re.compile(r"[*?\[]")
 
@@ -43,8 +43,9 @@ class SourceFile:
         return self.modified.date()
 
     def open_stream(self) -> Any:
-        """The file's bytes as a stream, decompressed by its suffix."""
-        return self.filesystem.open_input_stream(self.path, compression="detect")
+        """The file's bytes as a stream, decompressed by its suffix in lower or upper case."""
+        compression = _COMPRESSED.get(PurePosixPath(self.path).suffix.lower())
+        return self.filesystem.open_input_stream(self.path, compression=compression)
 
 
 def find_files(entry: SourceSettings) -> list[SourceFile]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -120,8 +121,11 @@ def _json_column(
             reached.add(name)
         if value is None or isinstance(value, str):
             values.append(value)
-        elif isinstance(value, int | float) and not isinstance(value, bool):
-            values.append(str(int(value)) if float(value).is_integer() else str(value))
+        elif isinstance(value, int) and not isinstance(value, bool):
+            values.append(str(value))
+        elif isinstance(value, float):
+            # Python's json writes a gap of pandas as NaN.
+            values.append(None if math.isnan(value) else str(int(value)) if value.is_integer() else str(value))
         else:
             kind = {"dict": "object", "list": "array", "bool": "boolean"}.get(type(value).__name__, "value")
             wanted = "a string of JSON (a dot without $ goes into an object)" if spelt_path(name).keys else "a string"

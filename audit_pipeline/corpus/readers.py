@@ -29,6 +29,8 @@ def read_file(entry: SourceSettings, file: SourceFile, seen: Seen) -> Iterator[p
     read = {"parquet": _read_parquet, "jsonl": read_json_lines, "csv": _read_csv}[entry.format]
     try:
         yield from read(entry, file, where, seen)
+    except UnicodeDecodeError as error:
+        raise AuditInputError(f"{where}: the names of its columns are not UTF-8: write the file as UTF-8") from error
     except (OSError, EOFError, pa.ArrowException) as error:
         raise AuditInputError(
             f"{where}: cannot be read as {entry.format} ({reason_of(error)}): mend or remove it"
@@ -57,7 +59,7 @@ def _read_parquet(entry: SourceSettings, file: SourceFile, where: Where, seen: S
 def _read_csv(entry: SourceSettings, file: SourceFile, where: Where, seen: Seen) -> Iterator[pa.Table]:
     from pyarrow import csv
 
-    if file.size == 0:
+    if file.size == 0 or _is_blank(file):
         return
     delimiter = "\t" if ".tsv" in file.path.lower() else ","
     parse = csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
@@ -82,6 +84,15 @@ def _read_csv(entry: SourceSettings, file: SourceFile, where: Where, seen: Seen)
         for batch in csv.open_csv(stream, parse_options=parse, read_options=read, convert_options=convert):
             yield _block(pa.table(batch), paths, row, entry, file, where, seen)
             row += len(batch)
+
+
+def _is_blank(file: SourceFile) -> bool:
+    """Whether there is nothing but white space, compressed or not."""
+    with file.open_stream() as stream:
+        while part := stream.read(1 << 16):
+            if part.strip():
+                return False
+    return True
 
 
 def _block(

@@ -183,6 +183,8 @@ def read_entry(entry: SourceSettings) -> list[pa.Table]:
                 others.update(block["source"].unique().to_pylist())
                 block = block.filter(pc.fill_null(pc.equal(block["source"], entry.name), False))
             blocks.append(block)
+    if seen.undated and "ingestion_date" in seen.fields and entry.ingestion_date is None:
+        blocks = [_undated(block) if _origin(block) in seen.undated else block for block in blocks]
     for field, named in entry.columns.items() if blocks else ():
         if named is not None and field not in seen.fields:
             raise AuditInputError(
@@ -197,6 +199,22 @@ def read_entry(entry: SourceSettings) -> list[pa.Table]:
             "correct the name, or use '*' for all of them"
         )
     return blocks
+
+
+def _origin(block: pa.Table) -> str | None:
+    """The file that all rows of a block are from; None without rows."""
+    return block["origin"][0].as_py() if len(block) else None
+
+
+def _undated(block: pa.Table) -> pa.Table:
+    """The rows without a date: where a source's other files bring dates, the file's own says nothing of them."""
+    n = len(block)
+    filled = {
+        "ingestion_date": pa.nulls(n, pa.date32()),
+        "problem": pc.coalesce(block["problem"], pa.scalar("bad_date")),
+        "detail": pc.coalesce(block["detail"], pa.scalar("the file has no dates, though others of its source do")),
+    }
+    return pa.table([filled.get(field.name, block[field.name]) for field in RAW], schema=RAW)
 
 
 def _unread_for(unread: Mapping[str, AuditInputError], source_slug: str) -> AuditInputError | None:

@@ -108,6 +108,17 @@ CASES = [
         "name it under columns: {text: ...}",
     ),
     Case(
+        "two columns of one name",
+        file("a.csv", "chunk_id,text,text\na,one,two\n", "csv"),
+        "source 's', a.csv: 2 columns are called 'text', so text is not decided: rename one, "
+        "or name another column under columns: {text: ...}",
+    ),
+    Case(
+        "names of columns in Latin-1",
+        file("a.csv", "chunk_id,text,größe\na,one,2\n".encode("latin-1"), "csv"),
+        "source 's', a.csv: the names of its columns are not UTF-8: write the file as UTF-8",
+    ),
+    Case(
         "a mapped column that is not there",
         parquet(GOOD, columns={"heading": "title"}),
         "source 's', rows.parquet: no column 'title' for heading; columns are chunk_id, text: "

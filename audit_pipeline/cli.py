@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from types import FrameType
@@ -192,6 +193,31 @@ def gate(
     write_gate(judged, markdown, junit)
     typer.echo(json.dumps(judged.as_dict(), indent=1) if as_json else gate_text(judged), nl=as_json)
     raise typer.Exit(EXIT_ERROR_FINDING if judged.failed else EXIT_CLEAN)
+
+
+@app.command()
+def doctor(
+    config: ConfigOption = None,
+    state: StateOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the lines as JSON.")] = False,
+) -> None:
+    """Look at home, definitions, versions, grid, runs, model, table, store, labels and disk. Nothing is changed.
+
+    Exit 0: nothing fails. 1: something does. 2: the settings cannot be used.
+    """
+    from audit_pipeline.orchestration.doctor import examine
+    from audit_pipeline.orchestration.project import configured_indexes
+    from audit_pipeline.stages.doctor import line_text
+
+    indexes = _indexes(config) if config or configured_indexes() else []
+    lines = []
+    for line in examine(indexes, _root(state)):
+        lines.append(line)
+        if not as_json:
+            typer.echo(line_text(line))
+    if as_json:
+        typer.echo(json.dumps([asdict(line) for line in lines], indent=1))
+    raise typer.Exit(EXIT_ERROR_FINDING if any(line.state == "fail" for line in lines) else EXIT_CLEAN)
 
 
 label = typer.Typer(help="Label pairs: which to read, what was answered, and handing it on.", no_args_is_help=True)

@@ -34,11 +34,12 @@ class ModelFiles:
     revision: str | None
 
 
-def find_model(name: str, revision: str | None = None) -> ModelFiles:
+def find_model(name: str, revision: str | None = None, *, offline: bool = False) -> ModelFiles:
     """The files of a model named by folder, installed model package, or hub name (tried in this order).
 
-    A hub name whose files an installed package holds falls back to that package where the hub cannot be reached.
-    Raises AuditInputError where no files can be found.
+    A hub name whose files an installed package holds falls back to that package where the hub cannot be reached; with
+    ``offline`` the hub is never asked, and its cache alone is looked into. Raises AuditInputError where no
+    files can be found.
     """
     folder = Path(name).expanduser()
     if folder.is_dir():
@@ -53,7 +54,7 @@ def find_model(name: str, revision: str | None = None) -> ModelFiles:
         return ModelFiles(packaged, name.replace("_", "-"), revision)
     if name.startswith((".", "/", "~")):
         raise AuditInputError(f"encoder.model: folder {name!r} does not exist: correct the path")
-    return _from_hub(name if "/" in name else f"sentence-transformers/{name}", revision)
+    return _from_hub(name if "/" in name else f"sentence-transformers/{name}", revision, offline)
 
 
 def content_fingerprint(folder: Path) -> str:
@@ -111,11 +112,11 @@ def _package_folder(package: str) -> Path | None:
     return None
 
 
-def _from_hub(name: str, revision: str | None) -> ModelFiles:
+def _from_hub(name: str, revision: str | None, local: bool) -> ModelFiles:
     package = PACKAGED_MODELS.get(name) if revision in (None, "main") else None
     packaged = _package_folder(package) if package else None
     try:
-        folder = _hub_snapshot(name, revision)
+        folder = _hub_snapshot(name, revision, local)
     except Exception as error:  # the hub client raises a dozen unrelated types, for files, HTTP and sockets
         if packaged is not None:
             log.warning("hub model %s cannot be reached; the installed package %s holds it", name, package)
@@ -129,12 +130,18 @@ def _from_hub(name: str, revision: str | None) -> ModelFiles:
     return ModelFiles(folder, name, folder.name)
 
 
-def _hub_snapshot(name: str, revision: str | None) -> Path:
+def _hub_snapshot(name: str, revision: str | None, local: bool) -> Path:
     """The snapshot folder of a hub model, downloaded where needed; its name is the commit."""
     from huggingface_hub import snapshot_download
 
     folder = Path(
-        snapshot_download(name, revision=revision, ignore_patterns=_NOT_READ_BY_TORCH, etag_timeout=HUB_TIMEOUT_SECONDS)
+        snapshot_download(
+            name,
+            revision=revision,
+            ignore_patterns=_NOT_READ_BY_TORCH,
+            etag_timeout=HUB_TIMEOUT_SECONDS,
+            local_files_only=local,
+        )
     )
     if not _is_model(folder):
         raise FileNotFoundError(f"{name}: neither modules.json nor config.json in the hub cache")

@@ -59,27 +59,31 @@ def process_tag() -> dict[str, str]:
     return {PROCESS_TAG: f"{process.pid}:{process.create_time():.2f}"}
 
 
+def unfinished_runs(instance: dg.DagsterInstance) -> tuple[list[dg.DagsterRun], list[dg.DagsterRun]]:
+    """(unfinished runs of processes that are gone, other unfinished runs)."""
+    unfinished = dg.RunsFilter(
+        statuses=[dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING]
+    )
+    runs = list(instance.get_runs(unfinished))
+    dead = [run for run in runs if PROCESS_TAG in run.tags and not process_lives(run.tags[PROCESS_TAG])]
+    return dead, [run for run in runs if run not in dead]
+
+
 def end_dead_runs(instance: dg.DagsterInstance) -> list[str]:
     """Fail the unfinished runs of processes that are gone, and free their pool slots; their ids.
 
     A killed in-process run stays STARTED and keeps its slots, and the next run of the same pool would wait for them
     for ever: only the daemon's run monitoring would end it, and no daemon need be running here.
     """
-    unfinished = dg.RunsFilter(
-        statuses=[dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING]
-    )
-    ended = []
-    for run in instance.get_runs(unfinished):
-        tag = run.tags.get(PROCESS_TAG)
-        if tag is None or _lives(tag):
-            continue
+    dead, _ = unfinished_runs(instance)
+    for run in dead:
         instance.report_run_failed(run, "The process of this run ended before the run did.")
         instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
-        ended.append(run.run_id)
-    return ended
+    return [run.run_id for run in dead]
 
 
-def _lives(tag: str) -> bool:
+def process_lives(tag: str) -> bool:
+    """Whether the process of a run's tag is still there; another that has its number by now is not it."""
     pid, _, started = tag.partition(":")
     try:
         return abs(psutil.Process(int(pid)).create_time() - float(started)) < 1.0

@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 from pydantic import Field, field_validator, model_validator
 
 from audit_pipeline.encoder_settings import EncoderSettings
+from audit_pipeline.markdown_settings import MarkdownSettings
 from audit_pipeline.second_settings import SecondVectorSettings
 from audit_pipeline.settings_base import Settings
 
@@ -29,7 +30,7 @@ class SourceSettings(Settings):
 
     name: str = Field(description="Source name as it appears in findings; '*' takes every value of the source column.")
     uri: str = Field(description="File, folder or glob; for format docstrings the name of an installed distribution.")
-    format: Literal["parquet", "jsonl", "csv", "docstrings"] = Field(description="How the rows are stored.")
+    format: Literal["parquet", "jsonl", "csv", "markdown", "docstrings"] = Field(description="How the rows are stored.")
     columns: dict[str, ColumnPath | None] = Field(
         default_factory=dict,
         description=(
@@ -52,6 +53,9 @@ class SourceSettings(Settings):
         default_factory=list,
         description="Format docstrings only: dotted packages to read; default: all of the distribution but its tests.",
     )
+    markdown: MarkdownSettings | None = Field(
+        default=None, description="Format markdown only: how files are cut into chunks, under their headings."
+    )
 
     @field_validator("columns")
     @classmethod
@@ -65,6 +69,18 @@ class SourceSettings(Settings):
     def _packages_only_for_docstrings(self) -> SourceSettings:
         if self.packages and self.format != "docstrings":
             raise ValueError("'packages' belongs to format docstrings: remove it or change the format")
+        return self
+
+    @model_validator(mode="after")
+    def _markdown_has_its_own_fields(self) -> SourceSettings:
+        if self.markdown is not None and self.format != "markdown":
+            raise ValueError("'markdown' belongs to format markdown: remove it or change the format")
+        others = [field for field in self.columns if field != "ingestion_date"]
+        if self.format == "markdown" and others:
+            raise ValueError(
+                f"'columns' of format markdown names the date in the front matter alone: remove {others[0]!r}, "
+                "which comes from the file"
+            )
         return self
 
 

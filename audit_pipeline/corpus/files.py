@@ -20,6 +20,7 @@ _SUFFIXES = {
     "parquet": (".parquet", ".parq", ".pq"),
     "jsonl": (".jsonl", ".ndjson", ".json"),
     "csv": (".csv", ".tsv"),
+    "markdown": (".md", ".markdown"),
 }
 _COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"

@@ -1,4 +1,4 @@
-"""Tabular sources as RAW tables, file by file: parquet and csv. JSON lines and docstrings have readers of their own."""
+"""Tabular sources as RAW tables, file by file: parquet and csv. Other formats have readers of their own."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from audit_pipeline.config import SourceSettings
 from audit_pipeline.corpus.columns import Part, Paths, Seen, Where, name_of, resolve_columns, to_raw
 from audit_pipeline.corpus.files import SourceFile
 from audit_pipeline.corpus.json_lines import read_json_lines
+from audit_pipeline.corpus.markdown_files import read_markdown
 from audit_pipeline.corpus.paths import FieldPath
 from audit_pipeline.errors import AuditInputError, reason_of
 
@@ -26,7 +27,9 @@ def read_file(entry: SourceSettings, file: SourceFile, seen: Seen) -> Iterator[p
     used and damaged files raise AuditInputError.
     """
     where = Where(entry.name, file.origin)
-    read = {"parquet": _read_parquet, "jsonl": read_json_lines, "csv": _read_csv}[entry.format]
+    read = {"parquet": _read_parquet, "jsonl": read_json_lines, "csv": _read_csv, "markdown": read_markdown}[
+        entry.format
+    ]
     try:
         yield from read(entry, file, where, seen)
     except UnicodeDecodeError as error:

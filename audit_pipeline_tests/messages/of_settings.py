@@ -162,9 +162,25 @@ MISTAKES = [
         "sources.0: 'packages' belongs to format docstrings: remove it or change the format",
     ),
     (
+        "lengths of Markdown chunks for rows of jsonl",
+        NAME + ENCODER + "  sources: [{name: a, uri: x, format: jsonl, markdown: {words: 100}}]\n",
+        "sources.0: 'markdown' belongs to format markdown: remove it or change the format",
+    ),
+    (
+        "a column of Markdown files",
+        NAME + ENCODER + "  sources: [{name: a, uri: x, format: markdown, columns: {heading: title}}]\n",
+        "sources.0: 'columns' of format markdown names the date in the front matter alone: remove 'heading', "
+        "which comes from the file",
+    ),
+    (
+        "an overlap as long as the chunks",
+        NAME + ENCODER + "  sources: [{name: a, uri: x, format: markdown, markdown: {words: 50, overlap: 50}}]\n",
+        "sources.0.markdown: an overlap of 50 in chunks of 50 words: lower it",
+    ),
+    (
         "a format that cannot be read",
         NAME + ENCODER + "  sources: [{name: a, uri: x, format: xml}]\n",
-        "sources.0.format: Input should be 'parquet', 'jsonl', 'csv' or 'docstrings', got 'xml'",
+        "sources.0.format: Input should be 'parquet', 'jsonl', 'csv', 'markdown' or 'docstrings', got 'xml'",
     ),
     (
         "an encoder without a model",

@@ -34,12 +34,12 @@ def jsonl(*rows: Any, **entry: Any) -> Callable[[World], object]:
     return cause
 
 
-def file(name: str, content: str | bytes, file_format: str) -> Callable[[World], object]:
+def file(name: str, content: str | bytes, file_format: str, **entry: Any) -> Callable[[World], object]:
     """The same with a file of this content."""
 
     def cause(world: World) -> None:
         world.write(name, content)
-        scan(world, name, file_format)
+        scan(world, name, file_format, **entry)
 
     return cause
 
@@ -117,6 +117,12 @@ CASES = [
         "names of columns in Latin-1",
         file("a.csv", "chunk_id,text,größe\na,one,2\n".encode("latin-1"), "csv"),
         "source 's', a.csv: the names of its columns are not UTF-8: write the file as UTF-8",
+    ),
+    Case(
+        "front matter that cannot be read",
+        file("a.md", "---\nsecret: a: b\n---\ntext\n", "markdown", columns={"ingestion_date": "date"}),
+        "source 's', a.md: its front matter cannot be read (YAML, mapping values are not allowed here): "
+        "mend it, or remove columns: {ingestion_date: ...}",
     ),
     Case(
         "a mapped column that is not there",

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import Field, field_validator, model_validator
 
+from audit_pipeline.alert_settings import AlertSettings
 from audit_pipeline.encoder_settings import EncoderSettings
 from audit_pipeline.markdown_settings import MarkdownSettings
 from audit_pipeline.second_settings import SecondVectorSettings
@@ -349,6 +350,7 @@ class IndexAuditSettings(Settings):
     limits: LimitSettings = Field(default_factory=LimitSettings, description="Limits.")
     report: ReportSettings = Field(default_factory=ReportSettings, description="Reports.")
     automation: AutomationSettings = Field(default_factory=AutomationSettings, description="The daemon's part.")
+    alerts: AlertSettings | None = Field(default=None, description="Where news are posted; default: nowhere.")
 
     @field_validator("name")
     @classmethod

@@ -111,7 +111,8 @@ def _first_error(error: ValidationError) -> str:
 
 def _given(error: ErrorDetails) -> str:
     """The value that was refused, shortened; nothing of a section, and never a value that may be a credential."""
-    secret = any(part in ("storage_options", "query_extra", "passage_extra", "api_key_env") for part in error["loc"])
+    hidden = ("storage_options", "query_extra", "passage_extra", "api_key_env", "webhook_env")
+    secret = any(part in hidden for part in error["loc"]) or error["loc"] == ("alerts",)
     if secret or isinstance(error["input"], dict | list | BaseModel):
         return ""
     return f", got {textwrap.shorten(repr(error['input']), 80)}"

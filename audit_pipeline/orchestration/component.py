@@ -9,6 +9,7 @@ from dagster.components.scaffold.scaffold import scaffold_with
 from pydantic import BaseModel
 
 from audit_pipeline.config import IndexAuditSettings
+from audit_pipeline.orchestration.alerts import alert_sensors
 from audit_pipeline.orchestration.automation import (
     audit_schedule,
     condition_sensors,
@@ -64,7 +65,11 @@ def build_defs(settings: IndexAuditSettings) -> dg.Definitions:
         executor_def=dg.in_process_executor,
     )
     partitions = batch_partitions(settings, start)
-    sensors = [discovery_sensor(settings, grid_start(settings, start)), *condition_sensors(settings)]
+    sensors = [
+        discovery_sensor(settings, grid_start(settings, start)),
+        *condition_sensors(settings),
+        *alert_sensors(settings),
+    ]
     schedules = [audit_schedule(settings)]
     if not settings.index.managed:
         return dg.Definitions(

@@ -33,6 +33,11 @@ def audit_schedule_name(settings: IndexAuditSettings) -> str:
     return f"{settings.dagster_name}__audit_schedule"
 
 
+def alert_sensor_name(settings: IndexAuditSettings) -> str:
+    """The sensor that posts what is newly wrong."""
+    return f"{settings.dagster_name}__alerts"
+
+
 def refuse_collisions(every: Iterable[tuple[str, IndexAuditSettings]]) -> None:
     """Raise AuditInputError where two of (where, settings) would share their Dagster names."""
     seen: dict[str, tuple[str, str]] = {}

@@ -17,6 +17,7 @@ import numpy as np
 from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.findings import Finding, severities_of, sort_key
 from audit_pipeline.proportions import NOT_MEASURED
+from audit_pipeline.report.alerts import muted_findings
 
 SCHEMA_VERSION = 1
 PARTS = (
@@ -73,6 +74,7 @@ def build_audit(
         raise AuditShapeError(f"parts of the audit missing: {missing}, unknown: {unknown}")
     if created_at.tzinfo is None:
         raise AuditShapeError("created_at needs a time zone")
+    mutes = settings.alerts.mute if settings.alerts is not None else []
     audit = {
         "schema_version": SCHEMA_VERSION,
         "created_at": created_at.isoformat(timespec="seconds"),
@@ -81,6 +83,9 @@ def build_audit(
         "settings": public_settings(settings),
         **{part: parts[part] for part in PARTS},
         "findings": [finding.as_dict() for finding in sorted(findings, key=sort_key)],
+        "muted": muted_findings(
+            [finding.as_dict() for finding in findings], mutes, created_at.astimezone(dt.UTC).date()
+        ),
         "timings": dict(timings),
     }
     audit["misses"] = _some_of_each(audit["misses"])

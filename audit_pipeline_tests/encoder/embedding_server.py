@@ -53,6 +53,7 @@ class EmbeddingServer:
     bodies: list[dict[str, Any]] = field(default_factory=list)
     authorizations: list[str | None] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
+    keys: list[str | None] = field(default_factory=list)
 
 
 @contextmanager
@@ -66,6 +67,7 @@ def serving() -> Iterator[EmbeddingServer]:
             server.bodies.append(body)
             server.authorizations.append(self.headers.get("Authorization"))
             server.paths.append(self.path)
+            server.keys.append(self.headers.get("Idempotency-Key"))
             reply = server.replies.pop(0) if server.replies else server.rule(body)
             time.sleep(reply.seconds)
             made = reply.make(body)

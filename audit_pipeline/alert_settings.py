@@ -1,0 +1,96 @@
+"""The settings of alerts: fields, defaults, and what is muted until when. Nothing is judged or sent here."""
+
+from __future__ import annotations
+
+import datetime as dt
+import difflib
+import re
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from typing import Any
+
+from pydantic import Field, field_validator
+
+from audit_pipeline.findings import ERROR_CODES, INFO_CODES, SEVERITIES_OF_AMBIGUOUS_CODES, WARNING_CODES
+from audit_pipeline.settings_base import Settings
+
+TOLD_CHECKS = (
+    "no_rows_rejected",
+    "batch_keeps_rows",
+    "vectors_can_be_written",
+    "table_holds_batch",
+    "covers_all_batches",
+    "no_failed_batches",
+)
+"""Checks that are told beside the findings: of what they say, no finding need speak."""
+
+_MUTABLE = sorted({*ERROR_CODES, *WARNING_CODES, *INFO_CODES, *SEVERITIES_OF_AMBIGUOUS_CODES, *TOLD_CHECKS})
+_SCOPES = ("source", "ingestion_date", "length_band")
+
+
+class MuteSettings(Settings):
+    """What is not told for a while."""
+
+    code: str = Field(description="Finding code, or the name of a check on batches.")
+    scope: dict[str, str] = Field(
+        default_factory=dict,
+        description=(
+            "Only where it stands so: {source: 'legacy-*', ingestion_date: '2026-01-*'}, wildcards as in file names, "
+            "case does not matter; checks call a source by its partition key. Default: everywhere."
+        ),
+    )
+    until: dt.date = Field(description="Last day on which it is not told (UTC). What still stands then is told.")
+    reason: str = Field(min_length=1, description="Why; the report shows it.")
+
+    @field_validator("code")
+    @classmethod
+    def _known_code(cls, code: str) -> str:
+        if code not in _MUTABLE:
+            close = difflib.get_close_matches(code, _MUTABLE, n=1)
+            hint = f" (did you mean {close[0]!r}?)" if close else ""
+            raise ValueError(f"{code!r} is neither a finding code nor a check on batches{hint}: correct it")
+        return code
+
+    @field_validator("scope")
+    @classmethod
+    def _known_scope(cls, scope: dict[str, str]) -> dict[str, str]:
+        for key in scope:
+            if key not in _SCOPES:
+                raise ValueError(f"{key!r} is no part of a finding's scope; use one of {', '.join(_SCOPES)}")
+        return scope
+
+    def covers(self, code: str, scope: Mapping[str, Any], day: dt.date) -> bool:
+        """Whether it mutes this code at this scope on this day. A wider scope than the pattern's is not muted."""
+        return (
+            code == self.code
+            and day <= self.until
+            and all(
+                key in scope
+                and fnmatchcase(("(none)" if scope[key] is None else str(scope[key])).lower(), pattern.lower())
+                for key, pattern in self.scope.items()
+            )
+        )
+
+
+class AlertSettings(Settings):
+    """Where news of the index are posted."""
+
+    webhook_env: str = Field(
+        description="Environment variable that holds the webhook's address, which is a secret: never the address."
+    )
+    mute: list[MuteSettings] = Field(default_factory=list, description="What is not told, until when and why.")
+    every_seconds: int = Field(default=60, ge=1, description="Least time from one look to the next.")
+    timeout_seconds: float = Field(
+        default=10, gt=0, le=45, description="Longest wait for the webhook; a look is ended after 60 seconds."
+    )
+
+    @field_validator("webhook_env")
+    @classmethod
+    def _is_a_name(cls, name: str) -> str:
+        # The value is not repeated: whoever made this mistake has written the secret itself.
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+            raise ValueError(
+                "this is no name of an environment variable: set the address in the environment and write the "
+                "variable's name here, such as SLACK_WEBHOOK_URL"
+            )
+        return name

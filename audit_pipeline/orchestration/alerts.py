@@ -1,0 +1,150 @@
+"""The sensor that posts what is newly wrong, and what it reads of Dagster: checks on batches, failed runs.
+
+A failed check does not fail its run, so alerts on failed runs alone would stay silent about nearly everything here.
+"""
+
+# No `from __future__ import annotations` here: Dagster reads the annotation of `context` as a type.
+import datetime as dt
+import os
+from collections.abc import Iterable
+
+import dagster as dg
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
+
+from audit_pipeline.alert_settings import TOLD_CHECKS
+from audit_pipeline.config import IndexAuditSettings
+from audit_pipeline.corpus.batches import parse_batch_key
+from audit_pipeline.errors import AuditInputError
+from audit_pipeline.orchestration.naming import alert_sensor_name, audit_job_name, ingest_job_name
+from audit_pipeline.orchestration.workspaces import state_root
+from audit_pipeline.report.alerts import Item
+from audit_pipeline.stages.alerting import Failures, tell_news
+from audit_pipeline.state import StateFolder
+from audit_pipeline.webhook import NotPostedError, post
+
+ASSET_OF_CHECK = {
+    "no_rows_rejected": "chunks",
+    "batch_keeps_rows": "chunks",
+    "vectors_can_be_written": "passage_vectors",
+    "table_holds_batch": "batch_integrity",
+    "covers_all_batches": "corpus_integrity",
+    "no_failed_batches": "corpus_integrity",
+}
+BLOCKING = ("batch_keeps_rows", "vectors_can_be_written")
+_OVERLAP = 600.0
+"""Seconds that two looks at failed runs share: hosts' clocks differ, and events are stored a little later."""
+
+
+def alert_sensors(settings: IndexAuditSettings) -> list[dg.SensorDefinition]:
+    """The sensor of one index, running where the settings name a webhook; none where they do not."""
+    alerts = settings.alerts
+    if alerts is None:
+        return []
+
+    @dg.sensor(
+        name=alert_sensor_name(settings),
+        minimum_interval_seconds=alerts.every_seconds,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description=f"Posts what is newly wrong with {settings.name} to the webhook in {alerts.webhook_env}.",
+    )
+    def news(context: dg.SensorEvaluationContext) -> dg.SkipReason:
+        address = os.environ.get(alerts.webhook_env, "").strip()
+        if not address:
+            raise AuditInputError(
+                f"alerts.webhook_env: the variable {alerts.webhook_env} is not set where Dagster's code runs: set it, "
+                "or remove alerts"
+            )
+        state = StateFolder(state_root(), settings.name)
+        try:
+            done = tell_news(
+                settings,
+                state,
+                lambda since: failures_since(settings, context.instance, since),
+                lambda body, key: post(address, body, key, alerts.timeout_seconds),
+                dt.datetime.now(dt.UTC),
+            )
+        except NotPostedError as error:
+            # A failed tick shows red in the UI, where a skipped one would pass for quiet.
+            raise NotPostedError(
+                f"not posted to the webhook in {alerts.webhook_env}: {error}; the next look tries again"
+            ) from None
+        return dg.SkipReason(done)
+
+    return [news]
+
+
+def failures_since(settings: IndexAuditSettings, instance: dg.DagsterInstance, since: float) -> Failures:
+    """What stands failed in Dagster: the last outcome of each told check, and runs that failed after ``since``.
+
+    The last audit's run stands while it is failed, however long ago.
+    """
+    failed, unsettled = _checks(settings, instance)
+    # Where a check stopped the batch, the check says more than that its run failed.
+    stopped = {_batch(item) for item in failed if item.code in BLOCKING}
+    records = _failed_runs(settings, instance, since)
+    runs = [_run(settings, record.dagster_run) for record in records]
+    told = [item for item in runs if item.code == "audit_failed" or _batch(item) not in stopped]
+    until = max((record.end_time or 0.0 for record in records), default=0.0)
+    return Failures(failed, told, unsettled, until)
+
+
+def _checks(settings: IndexAuditSettings, instance: dg.DagsterInstance) -> tuple[list[Item], list[Item]]:
+    keys = [dg.AssetCheckKey(dg.AssetKey([settings.dagster_name, ASSET_OF_CHECK[name]]), name) for name in TOLD_CHECKS]
+    failed, unsettled = [], []
+    for info in instance.event_log_storage.get_asset_check_partition_info(keys):
+        item = _check(settings, info.check_key.name, info.partition_key)
+        if info.latest_execution_status == AssetCheckExecutionRecordStatus.FAILED:
+            failed.append(item)
+        elif info.latest_execution_status == AssetCheckExecutionRecordStatus.PLANNED:
+            unsettled.append(item)
+    return failed, unsettled
+
+
+def _check(settings: IndexAuditSettings, name: str, batch: str | None) -> Item:
+    scope = _batch_scope(batch)
+    if not settings.index.managed:
+        remedy = "The findings of the report say what is wrong and what mends it."
+    elif batch is None:
+        remedy = f"Bring these batches up to date: audit-pipeline run, or materialise them by {settings.ingest_job}."
+    else:
+        remedy = (
+            "Look at the check on the batch's partition in Dagster and mend its rows in the source store; then "
+            f"audit-pipeline backfill --source {scope['source']}."
+        )
+    return Item("check", name, scope, remedy)
+
+
+def _failed_runs(settings: IndexAuditSettings, instance: dg.DagsterInstance, since: float) -> list[dg.RunRecord]:
+    begin = since - _OVERLAP
+    failed = [dg.DagsterRunStatus.FAILURE]
+    records: dict[str, dg.RunRecord] = {}
+    for job in (audit_job_name(settings), ingest_job_name(settings)):
+        window = dg.RunsFilter(job_name=job, statuses=failed, updated_after=dt.datetime.fromtimestamp(begin, dt.UTC))
+        records |= {record.dagster_run.run_id: record for record in _ended_after(since, instance, window)}
+    for record in instance.get_run_records(dg.RunsFilter(job_name=audit_job_name(settings)), limit=1):
+        if record.dagster_run.status in failed:
+            records[record.dagster_run.run_id] = record
+    return list(records.values())
+
+
+def _ended_after(since: float, instance: dg.DagsterInstance, window: dg.RunsFilter) -> Iterable[dg.RunRecord]:
+    return [one for one in instance.get_run_records(window) if (one.end_time or 0.0) >= since - _OVERLAP]
+
+
+def _run(settings: IndexAuditSettings, run: dg.DagsterRun) -> Item:
+    scope = {"run": run.run_id, **_batch_scope(run.tags.get("dagster/partition"))}
+    if run.job_name == audit_job_name(settings):
+        return Item("run", "audit_failed", scope, "Read why at the run in Dagster; the last report is as it was.")
+    source = f" --source {scope['source']}" if "source" in scope else ""
+    return Item("run", "ingest_failed", scope, f"Read why at the run in Dagster, then audit-pipeline backfill{source}.")
+
+
+def _batch(item: Item) -> tuple[str | None, str | None]:
+    return item.scope.get("ingestion_date"), item.scope.get("source")
+
+
+def _batch_scope(batch: str | None) -> dict[str, str]:
+    if batch is None:
+        return {}
+    day, source = parse_batch_key(batch)
+    return {"source": source, "ingestion_date": day.isoformat()}

@@ -1,0 +1,70 @@
+"""Mistakes in the settings of alerts. The address of a webhook that was written there is not repeated."""
+
+from __future__ import annotations
+
+import dagster as dg
+
+from audit_pipeline.orchestration.alerts import alert_sensors
+from audit_pipeline.settings_file import load_settings
+from audit_pipeline_tests.messages.case import Case, World, settings_file
+from audit_pipeline_tests.messages.of_settings import GOOD
+
+SECRET = "https://hooks.example/T0/B0/x"
+FILE = "type: audit_pipeline.IndexAudit\nattributes:\n" + GOOD
+
+
+def alerts(text: str) -> str:
+    return f"{FILE}  alerts: {text}\n"
+
+
+def muting(text: str) -> str:
+    return alerts(f"{{webhook_env: HOOK, mute: [{{{text}}}]}}")
+
+
+def variable_that_is_not_set(world: World) -> None:
+    world.patch.delenv("HOOK", raising=False)
+    (sensor,) = alert_sensors(load_settings(world.write("defs.yaml", alerts("{webhook_env: HOOK}"))))
+    with dg.DagsterInstance.ephemeral() as instance:
+        sensor(dg.build_sensor_context(instance=instance))
+
+
+CASES = [
+    Case(
+        "the address of a webhook where the name of its variable belongs",
+        settings_file(alerts(f"{{webhook_env: '{SECRET}'}}")),
+        "FOLDER/defs.yaml: alerts.webhook_env: this is no name of an environment variable: set the address in the "
+        "environment and write the variable's name here, such as SLACK_WEBHOOK_URL",
+    ),
+    Case(
+        "the address of a webhook where a section belongs",
+        settings_file(alerts(f"'{SECRET}'")),
+        "FOLDER/defs.yaml: alerts: this should be a section with fields of its own",
+    ),
+    Case(
+        "a list of addresses where the name of a variable belongs",
+        settings_file(alerts(f"{{webhook_env: ['{SECRET}']}}")),
+        "FOLDER/defs.yaml: alerts.webhook_env: Input should be a valid string",
+    ),
+    Case(
+        "a variable that is not set",
+        variable_that_is_not_set,
+        "alerts.webhook_env: the variable HOOK is not set where Dagster's code runs: set it, or remove alerts",
+    ),
+    Case(
+        "an unknown code that is muted",
+        settings_file(muting("code: missing_row, until: 2026-03-01, reason: known")),
+        "FOLDER/defs.yaml: alerts.mute.0.code: 'missing_row' is neither a finding code nor a check on batches "
+        "(did you mean 'missing_rows'?): correct it",
+    ),
+    Case(
+        "an unknown scope that is muted",
+        settings_file(muting("code: missing_rows, scope: {sauce: late}, until: 2026-03-01, reason: known")),
+        "FOLDER/defs.yaml: alerts.mute.0.scope: 'sauce' is no part of a finding's scope; use one of source, "
+        "ingestion_date, length_band",
+    ),
+    Case(
+        "a mute without an end",
+        settings_file(muting("code: missing_rows, reason: known")),
+        "FOLDER/defs.yaml: alerts.mute.0.until: this field is required: add it",
+    ),
+]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from audit_pipeline.report.alerts import (
     muted_findings,
     not_looked_for,
 )
+from audit_pipeline.report.page import render_page
 
 TODAY = dt.date(2026, 3, 1)
 
@@ -228,3 +230,21 @@ def test_a_check_that_is_being_made_anew_stays_as_it_was() -> None:
     assert advance(memory, Look([check]), [], TODAY)[0].waiting == []
     memory, _ = advance(memory, Look([]), [], TODAY)
     assert advance(memory, Look([check]), [], TODAY)[0].waiting == [check]
+
+
+def test_the_page_names_what_is_muted_until_when_and_why(audit: dict[str, Any]) -> None:
+    mutes = [
+        {"code": "missing_rows", "scope": {"source": "late-*"}, "until": "2026-03-02", "reason": "<moved>"},
+        {"code": "table_holds_batch", "scope": {}, "until": "2026-03-02", "reason": "known"},
+        {"code": "text_drift", "scope": {}, "until": "2026-02-28", "reason": "was"},
+    ]
+    shown = [
+        one | {"ended": ended, "findings": findings}
+        for one, ended, findings in zip(mutes, (False, False, True), (2, None, 0), strict=True)
+    ]
+    words = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", render_page(audit | {"muted": shown}, {})))
+    assert (
+        "Not told by alerts: missing_rows at source late-* until 2026-03-02 (&lt;moved&gt;): 2 findings; "
+        "table_holds_batch until 2026-03-02 (known): a check on batches; text_drift until 2026-02-28 (was): ended."
+    ) in words
+    assert "Not told by alerts" not in render_page(audit, {})

@@ -12,7 +12,7 @@ from pydantic import Field, field_validator, model_validator
 
 from audit_pipeline.alert_settings import AlertSettings
 from audit_pipeline.encoder_settings import EncoderSettings
-from audit_pipeline.markdown_settings import MarkdownSettings
+from audit_pipeline.format_settings import LanceSettings, MarkdownSettings
 from audit_pipeline.second_settings import SecondVectorSettings
 from audit_pipeline.settings_base import Settings
 
@@ -30,8 +30,15 @@ class SourceSettings(Settings):
     """One part of the source store: what should be in the index."""
 
     name: str = Field(description="Source name as it appears in findings; '*' takes every value of the source column.")
-    uri: str = Field(description="File, folder or glob; for format docstrings the name of an installed distribution.")
-    format: Literal["parquet", "jsonl", "csv", "markdown", "docstrings"] = Field(description="How the rows are stored.")
+    uri: str = Field(
+        description=(
+            "File, folder or glob; for format lance a table (x.lance) or its database, for docstrings the name of an "
+            "installed distribution."
+        )
+    )
+    format: Literal["parquet", "jsonl", "csv", "lance", "markdown", "docstrings"] = Field(
+        description="How the rows are stored."
+    )
     columns: dict[str, ColumnPath | None] = Field(
         default_factory=dict,
         description=(
@@ -58,6 +65,8 @@ class SourceSettings(Settings):
         default=None, description="Format markdown only: how files are cut into chunks, under their headings."
     )
 
+    lance: LanceSettings | None = Field(default=None, description="Format lance only: which table, which version.")
+
     @field_validator("columns")
     @classmethod
     def _known_columns(cls, columns: dict[str, ColumnPath | None]) -> dict[str, ColumnPath | None]:
@@ -73,9 +82,10 @@ class SourceSettings(Settings):
         return self
 
     @model_validator(mode="after")
-    def _markdown_has_its_own_fields(self) -> SourceSettings:
-        if self.markdown is not None and self.format != "markdown":
-            raise ValueError("'markdown' belongs to format markdown: remove it or change the format")
+    def _fields_of_one_format(self) -> SourceSettings:
+        for name in ("markdown", "lance"):
+            if getattr(self, name) is not None and self.format != name:
+                raise ValueError(f"{name!r} belongs to format {name}: remove it or change the format")
         others = [field for field in self.columns if field != "ingestion_date"]
         if self.format == "markdown" and others:
             raise ValueError(

@@ -14,7 +14,7 @@ from audit_pipeline.corpus.files import SourceFile
 from audit_pipeline.corpus.markdown_text import BrokenFrontMatterError, chunks_of, split_front_matter
 from audit_pipeline.corpus.paths import spelt_path
 from audit_pipeline.errors import AuditInputError
-from audit_pipeline.markdown_settings import MarkdownSettings
+from audit_pipeline.format_settings import MarkdownSettings
 
 _DATE = "ingestion_date"
 

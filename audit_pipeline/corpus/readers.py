@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
 import pyarrow as pa
 
 from audit_pipeline.config import SourceSettings
-from audit_pipeline.corpus.columns import Part, Paths, Seen, Where, name_of, resolve_columns, to_raw
+from audit_pipeline.corpus.blocks import block_of, top_columns
+from audit_pipeline.corpus.columns import Seen, Where, resolve_columns
 from audit_pipeline.corpus.files import SourceFile
 from audit_pipeline.corpus.json_lines import read_json_lines
 from audit_pipeline.corpus.markdown_files import read_markdown
-from audit_pipeline.corpus.paths import FieldPath
 from audit_pipeline.errors import AuditInputError, reason_of
 
 _BLOCK_ROWS = 65_536
@@ -52,10 +51,10 @@ def _read_parquet(entry: SourceSettings, file: SourceFile, where: Where, seen: S
         parquet = pq.ParquetFile(handle)
         schema = parquet.schema_arrow
         paths = resolve_columns(entry, with_folders(schema, file), where)
-        top = sorted({path.column for parts in paths.values() for path in parts} & set(schema.names))
+        top = sorted(top_columns(paths) & set(schema.names))
         row = 0
         for batch in parquet.iter_batches(batch_size=_BLOCK_ROWS, columns=top):
-            yield _block(pa.table(batch), paths, row, entry, file, where, seen)
+            yield block_of(pa.table(batch), paths, row, entry, where, seen, file.date, file.hive)
             row += len(batch)
 
 
@@ -72,7 +71,7 @@ def _read_csv(entry: SourceSettings, file: SourceFile, where: Where, seen: Seen)
         names = csv.open_csv(stream, parse_options=parse, read_options=read).schema.names
     schema = pa.schema([pa.field(name, pa.string()) for name in names])
     paths = resolve_columns(entry, with_folders(schema, file), where)
-    top = sorted({path.column for parts in paths.values() for path in parts} & set(names))
+    top = sorted(top_columns(paths) & set(names))
     # Bytes, so that one bad byte costs one row and not the file, and "007" stays an id.
     convert = csv.ConvertOptions(
         column_types=dict.fromkeys(top, pa.binary()),
@@ -85,7 +84,7 @@ def _read_csv(entry: SourceSettings, file: SourceFile, where: Where, seen: Seen)
     row = 0
     with file.open_stream() as stream:
         for batch in csv.open_csv(stream, parse_options=parse, read_options=read, convert_options=convert):
-            yield _block(pa.table(batch), paths, row, entry, file, where, seen)
+            yield block_of(pa.table(batch), paths, row, entry, where, seen, file.date, file.hive)
             row += len(batch)
 
 
@@ -96,26 +95,3 @@ def _is_blank(file: SourceFile) -> bool:
             if part.strip():
                 return False
     return True
-
-
-def _block(
-    table: pa.Table,
-    paths: dict[str, Paths],
-    row: int,
-    entry: SourceSettings,
-    file: SourceFile,
-    where: Where,
-    seen: Seen,
-) -> pa.Table:
-    absent = {path.column for parts in paths.values() for path in parts} - set(table.column_names)
-    for name in sorted(absent):  # a folder's key=value
-        table = table.append_column(name, pa.repeat(pa.scalar(file.hive[name], pa.string()), len(table)))
-    fields = {
-        field: [Part(FieldPath(path.parts).values(table), path.keys) for path in parts]
-        for field, parts in paths.items()
-    }
-    names = {field: name_of(parts) for field, parts in paths.items()}
-    rows = np.arange(row, row + len(table), dtype=np.int64)
-    raw = to_raw(fields, names, rows, entry, where, file.date)
-    seen.note(fields, raw)
-    return raw

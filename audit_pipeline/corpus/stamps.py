@@ -9,6 +9,7 @@ import json
 from audit_pipeline.config import IndexAuditSettings, SourceSettings
 from audit_pipeline.corpus.docstrings import find_modules
 from audit_pipeline.corpus.files import find_files
+from audit_pipeline.corpus.lance_tables import open_lance
 
 # A file that is written twice within its time stamp's resolution keeps its stamp: what is younger is not trusted.
 _SETTLED = dt.timedelta(seconds=3)
@@ -40,9 +41,12 @@ def store_stamp(settings: IndexAuditSettings, today: dt.date, now: dt.datetime |
 
 
 def _files(entry: SourceSettings) -> list[tuple[str, int, dt.datetime | None]]:
-    """(name, bytes, time of the last change) of each file of an entry."""
+    """(name, bytes, time of the last change) of each file of an entry; of a Lance table its version for the bytes."""
     if entry.format == "docstrings":
         stats = [(str(module.path), module.path.stat()) for module in find_modules(entry)]
         return [(name, stat.st_size, dt.datetime.fromtimestamp(stat.st_mtime, dt.UTC)) for name, stat in stats]
+    if entry.format == "lance":
+        opened = open_lance(entry)
+        return [(opened.name, opened.version, opened.written)]
     unknown = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
     return [(file.path, file.size, None if file.modified == unknown else file.modified) for file in find_files(entry)]

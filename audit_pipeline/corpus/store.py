@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,7 @@ from audit_pipeline.corpus.batches import display_source, parse_batch_key, slug,
 from audit_pipeline.corpus.columns import RAW, Seen
 from audit_pipeline.corpus.docstrings import read_docstrings
 from audit_pipeline.corpus.files import find_files
+from audit_pipeline.corpus.lance_tables import read_lance
 from audit_pipeline.corpus.readers import read_file
 from audit_pipeline.corpus.validation import Validated, validate
 from audit_pipeline.errors import AuditInputError
@@ -177,12 +178,11 @@ def read_entry(entry: SourceSettings) -> list[pa.Table]:
     blocks: list[pa.Table] = []
     others: set[str | None] = set()
     seen = Seen()
-    for file in find_files(entry):
-        for block in read_file(entry, file, seen):
-            if entry.name != "*":
-                others.update(block["source"].unique().to_pylist())
-                block = block.filter(pc.fill_null(pc.equal(block["source"], entry.name), False))
-            blocks.append(block)
+    for block in _blocks_of(entry, seen):
+        if entry.name != "*":
+            others.update(block["source"].unique().to_pylist())
+            block = block.filter(pc.fill_null(pc.equal(block["source"], entry.name), False))
+        blocks.append(block)
     if seen.undated and "ingestion_date" in seen.fields and entry.ingestion_date is None:
         blocks = [_undated(block) if _origin(block) in seen.undated else block for block in blocks]
     for field, named in entry.columns.items() if blocks else ():
@@ -199,6 +199,14 @@ def read_entry(entry: SourceSettings) -> list[pa.Table]:
             "correct the name, or use '*' for all of them"
         )
     return blocks
+
+
+def _blocks_of(entry: SourceSettings, seen: Seen) -> Iterator[pa.Table]:
+    if entry.format == "lance":
+        yield from read_lance(entry, seen)
+        return
+    for file in find_files(entry):
+        yield from read_file(entry, file, seen)
 
 
 def _origin(block: pa.Table) -> str | None:

@@ -180,7 +180,7 @@ MISTAKES = [
     (
         "a format that cannot be read",
         NAME + ENCODER + "  sources: [{name: a, uri: x, format: xml}]\n",
-        "sources.0.format: Input should be 'parquet', 'jsonl', 'csv', 'markdown' or 'docstrings', got 'xml'",
+        "sources.0.format: Input should be 'parquet', 'jsonl', 'csv', 'lance', 'markdown' or 'docstrings', got 'xml'",
     ),
     (
         "an encoder without a model",

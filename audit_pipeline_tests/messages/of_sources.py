@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import lancedb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -62,7 +63,68 @@ def docstrings(uri: str, packages: list[str]) -> Callable[[World], object]:
     return cause
 
 
+def lance(
+    spoil: Callable[[World], object] = lambda world: None, uri: str = "db", **settings: Any
+) -> Callable[[World], object]:
+    """The cause that is a database with the tables docs and faq, spoilt, read as this uri with these settings."""
+
+    def cause(world: World) -> None:
+        for name in ("docs", "faq"):
+            lancedb.connect(str(world.folder / "db")).create_table(name, pa.Table.from_pylist([GOOD]))
+        spoil(world)
+        scan(world, uri, "lance", **({"lance": settings} if settings else {}))
+
+    return cause
+
+
+def without(pattern: str) -> Callable[[World], object]:
+    """Deletes the files of the table docs that fit."""
+    return lambda world: [path.unlink() for path in (world.folder / "db" / "docs.lance").glob(pattern)]
+
+
 CASES = [
+    Case(
+        "a Lance table that is not there",
+        lance(uri="nowhere/docs.lance"),
+        "source 's': there is no folder FOLDER/nowhere/docs.lance: name a table (x.lance) or its database as uri",
+    ),
+    Case(
+        "a Lance database of two tables",
+        lance(),
+        "source 's': FOLDER/db is no single table; it holds docs, faq: name one under lance: {table: ...}",
+    ),
+    Case(
+        "a table that the Lance database does not have",
+        lance(table="doc"),
+        "source 's': FOLDER/db has no table 'doc' (did you mean 'docs'?); it holds docs, faq: "
+        "name one under lance: {table: ...}",
+    ),
+    Case(
+        "a version that the Lance table does not have",
+        lance(table="docs", version=7),
+        "source 's': table 'docs' at FOLDER/db has no version 7, its newest is 1: correct lance.version, or remove it",
+    ),
+    Case(
+        "a Lance table whose version is damaged",
+        lance(lambda world: world.write("db/docs.lance/_versions/18446744073709551614.manifest", "none"), table="docs"),
+        "source 's': FOLDER/db cannot be opened as lance (…): check that it is a whole LanceDB table",
+    ),
+    Case(
+        "a Lance table whose rows are gone",
+        lance(without("data/*"), table="docs"),
+        "source 's', docs.lance: version 1 cannot be read (…): mend the table or remove the entry",
+    ),
+    Case(
+        "no column of ids in a Lance table",
+        lance(
+            lambda world: lancedb.connect(str(world.folder / "db")).create_table(
+                "docs", pa.table({"id": ["a"], "text": ["t"]}), mode="overwrite"
+            ),
+            table="docs",
+        ),
+        "source 's', docs.lance: no column 'chunk_id' for chunk_id; columns are id, text: "
+        "name it under columns: {chunk_id: ...}",
+    ),
     Case(
         "a folder without a file of the format",
         lambda world: scan(world, "", "csv"),

@@ -1,4 +1,4 @@
-"""The settings of how Markdown files are cut into chunks. Nothing is read here."""
+"""The settings that one format of a source has to itself: Markdown, Lance. Nothing is read here."""
 
 from __future__ import annotations
 
@@ -24,3 +24,12 @@ class MarkdownSettings(Settings):
         if self.overlap >= self.words:
             raise ValueError(f"an overlap of {self.overlap} in chunks of {self.words} words: lower it")
         return self
+
+
+class LanceSettings(Settings):
+    """Which table of a LanceDB database is read, and at which version."""
+
+    table: str | None = Field(
+        default=None, description="Name of the table; default: the uri is a table (x.lance), or has one table only."
+    )
+    version: int | None = Field(default=None, ge=1, description="Version that is read; default: the newest.")

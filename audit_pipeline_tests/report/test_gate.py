@@ -104,6 +104,8 @@ def test_too_few_questions_are_no_pass_and_the_number_needed_is_said(tmp_path: P
     assert "more labelled queries" in sentence(gate.measures[3], 0.01)
     enough = gate_of(tmp_path / "enough", everything(0, needed), everything(0, needed))
     assert set(states(enough).values()) == {"passed"}
+    one_less = gate_of(tmp_path / "one less", everything(0, needed - 1), everything(0, needed - 1))
+    assert set(states(one_less).values()) == {"not_seen"}
 
 
 def test_a_rise_beyond_chance_passes_however_few_were_asked(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A second ingestion path, on the real webserver and daemon: seen, backfilled from the API, checked, and blamed."""
+"""A second ingestion path, on the real webserver and daemon: seen, backfilled, checked, blamed, and told once."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from audit_pipeline.orchestration.home import prepare_home
 from audit_pipeline.orchestration.running import backfill_plan, run_backfill
 from audit_pipeline.settings_file import load_settings
 from audit_pipeline_tests.encoder import planted
+from audit_pipeline_tests.encoder.embedding_server import EmbeddingServer, Reply, serving
 from audit_pipeline_tests.orchestration.live_dagster import LiveDagster, live_dagster
 from audit_pipeline_tests.orchestration.test_both_jobs import BATCH_ASSETS
 
@@ -24,6 +25,7 @@ PREFIX = "second_path"
 FIRST_DAYS, SECOND_DAYS = ("2026-01-02", "2026-01-05"), ("2026-01-03", "2026-01-06")
 CELLS = [f"{day}|late" for day in SECOND_DAYS]
 PER_CELL = 20
+SECRET = "T0SECRET0PATH"
 TAKEN = 3  # ids in each batch of the second source that rows of the first one hold
 
 SETTINGS = """\
@@ -36,6 +38,7 @@ attributes:
   encoder: {{model: {model}}}
   sample: {{total: 200, arms: 0, ann_sweep: 0}}
   automation: {{mode: sensors, history: wait, every_seconds: 1, audit_cron: "0 0 1 1 *"}}
+  alerts: {{webhook_env: LIVE_WEBHOOK, every_seconds: 1}}
 """
 BACKFILL = """
 mutation ($params: LaunchBackfillParams!) {
@@ -91,6 +94,15 @@ def index(tmp_path: Path, fast_encoder: Encoder, monkeypatch: pytest.MonkeyPatch
     workspaces._WORKSPACES.clear()
 
 
+@pytest.fixture
+def webhook(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmbeddingServer]:
+    """A webhook that refuses every other post, beginning with the first."""
+    with serving() as server:
+        server.rule = lambda body: Reply(500 if len(server.bodies) % 2 else 200, make=lambda _: b"")
+        monkeypatch.setenv("LIVE_WEBHOOK", f"{server.base_url}/{SECRET}")
+        yield server
+
+
 def second_source(folder: Path) -> None:
     """The second path: some of its rows have ids that the first one's rows hold, so they cannot be taken in."""
     texts = planted.docstrings("rich", 4 * PER_CELL)[2 * PER_CELL :]
@@ -108,7 +120,9 @@ def finished(live: LiveDagster, run_id: str) -> bool:
 
 
 @pytest.mark.timeout(400)
-def test_a_second_source_is_registered_backfilled_checked_and_blamed_for_what_it_brought(index: Path) -> None:
+def test_a_second_source_is_registered_backfilled_checked_and_blamed_for_what_it_brought(
+    index: Path, webhook: EmbeddingServer
+) -> None:
     state = index / "state"
     with live_dagster(index / "defs.yaml", state, index) as live, dg.DagsterInstance.get() as instance:
         assert instance.get_dynamic_partitions(f"{PREFIX}__source") == ["handbook"]
@@ -160,11 +174,34 @@ def test_a_second_source_is_registered_backfilled_checked_and_blamed_for_what_it
         live.wait_for("the audit", lambda: finished(live, launched["run"]["runId"]), seconds=180)
         assert checks_of(instance, "corpus_integrity", "covers_all_batches") == {None: True}
         assert checks_of(instance, "audit_report", "no_error_findings") == {None: False}
+        live.wait_for("the alert", lambda: "missing_rows" in told(webhook))
+        quiet = len(quiet_ticks(instance))
+        live.wait_for("ticks without news", lambda: len(quiet_ticks(instance)) >= quiet + 3)
+    # Of every two posts one was refused and made again; of those taken, each thing stands in one.
+    lines = told(webhook).splitlines()
+    assert sum("`missing_rows`" in line for line in lines) == 1
+    assert sum(line.startswith("• source late: ") for line in lines) == 1
+    for day in SECOND_DAYS:  # rows that were rejected, and so are missing
+        assert lines.count(f"• source late, ingested {day}") == 2
+    assert not [path for path in index.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
     audit: dict[str, Any] = json.loads((state / "reports" / NAME / "audit.json").read_text(encoding="utf-8"))
     errors = [(finding["code"], finding["scope"]) for finding in audit["findings"] if finding["severity"] == "error"]
     assert errors == [("missing_rows", {"source": "late"})]
     by_source = {part["source"]: part["chunks"] for part in audit["self_retrieval"]["by_source"]}
     assert by_source == {"handbook": 2 * PER_CELL, "late": 2 * (PER_CELL - TAKEN)}
+
+
+def told(webhook: EmbeddingServer) -> str:
+    """The sections of all posts that were taken."""
+    taken = webhook.bodies[1::2]
+    return "\n".join(block["text"]["text"] for body in taken for block in body["blocks"] if block["type"] == "section")
+
+
+def quiet_ticks(instance: dg.DagsterInstance) -> list[str]:
+    """What the last ticks of the alert sensor say that had nothing new to tell."""
+    (state,) = [one for one in instance.all_instigator_state() if one.instigator_name == f"{PREFIX}__alerts"]
+    ticks = instance.get_ticks(state.instigator_origin_id, state.selector_id, limit=200)
+    return [tick.skip_reason for tick in ticks if tick.skip_reason and tick.skip_reason.startswith("nothing is new")]
 
 
 def checks_of(instance: dg.DagsterInstance, asset: str, check: str) -> dict[str | None, bool]:

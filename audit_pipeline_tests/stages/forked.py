@@ -1,4 +1,4 @@
-"""Ingests in processes that die at a chosen write. One server has imported everything; each process is forked off it."""
+"""Ingests in processes that die at a chosen write. A server has imported everything; each is forked off it."""
 
 from __future__ import annotations
 

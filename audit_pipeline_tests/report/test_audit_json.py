@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from audit_pipeline.alert_settings import AlertSettings
 from audit_pipeline.findings import ERROR_CODES, INFO_CODES, SEVERITIES_OF_AMBIGUOUS_CODES, WARNING_CODES
 from audit_pipeline.report.audit_json import (
     AuditShapeError,
@@ -17,7 +18,13 @@ from audit_pipeline.report.audit_json import (
     to_plain,
     validate_audit,
 )
-from audit_pipeline_tests.report.sample_audit import CREATED, sample_audit, sample_parts, sample_settings
+from audit_pipeline_tests.report.sample_audit import (
+    CREATED,
+    sample_audit,
+    sample_findings,
+    sample_parts,
+    sample_settings,
+)
 
 
 def test_the_rich_sample_is_accepted_with_and_without_labels(audit: dict[str, Any]) -> None:
@@ -172,3 +179,21 @@ def test_numpy_values_and_dates_become_plain_json() -> None:
 def test_nan_is_refused_with_its_place() -> None:
     with pytest.raises(AuditShapeError, match="a/1: nan"):
         to_plain({"a": [1.0, np.nan]})
+
+
+def test_the_mutes_of_the_settings_are_counted_in_the_audit() -> None:
+    mute = {"code": "role_mismatch", "until": "2026-03-01", "reason": "is being encoded anew"}
+    alerts = AlertSettings.model_validate({"webhook_env": "SOME_WEBHOOK", "mute": [mute]})
+    audit = build_audit(
+        sample_parts(),
+        sample_findings(),
+        name="handbook",
+        created_at=CREATED,
+        timings={},
+        versions={},
+        settings=sample_settings().model_copy(update={"alerts": alerts}),
+    )
+    errors = sum(one["code"] == "role_mismatch" for one in audit["findings"])
+    assert errors > 0
+    assert audit["muted"] == [mute | {"scope": {}, "ended": False, "findings": errors}]
+    assert sample_audit()["muted"] == []

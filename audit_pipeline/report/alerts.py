@@ -126,7 +126,7 @@ def advance(
     """
 
     def is_muted(item: Item) -> bool:
-        return item.kind != "run" and any(mute.covers(item.code, item.scope, today) for mute in mutes)
+        return any(mute.covers(item.code, item.scope, today) for mute in mutes)
 
     told_before = memory if memory.summarised else replace(memory, known=[], waiting=[])
     hushed = _by_place(item for item in told_before.waiting if is_muted(item))

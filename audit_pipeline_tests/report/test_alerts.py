@@ -87,6 +87,12 @@ def test_a_severity_that_rose_is_news_and_notes_are_none(before: str, after: str
     assert len(told.audit(HANDBOOK, finding("text_drift", after, source="late"))) == news
 
 
+def test_a_note_is_not_told() -> None:
+    told = Told()
+    assert told.audit(finding("hubs", "info")) == []
+    assert told.audit(finding("hubs", "info"), finding("twins", "info")) == []
+
+
 def test_a_severity_that_fell_is_no_news_and_rises_again_later() -> None:
     told = Told()
     series = ("error", "warning", "warning", "error")
@@ -114,8 +120,10 @@ def test_a_stretch_of_rows_that_moved_is_the_same_and_another_stretch_is_not() -
 
 
 def test_two_measures_of_one_limit_are_one_thing_of_the_worse_severity() -> None:
-    items = finding_items([finding("text_drift", "warning"), finding("text_drift", "error"), LATE])
-    assert [(item.code, item.severity) for item in items] == [("text_drift", "error"), ("missing_rows", "error")]
+    both = [finding("text_drift", "warning"), finding("text_drift", "error")]
+    for findings in (both, both[::-1]):
+        items = finding_items([*findings, LATE])
+        assert [(item.code, item.severity) for item in items] == [("text_drift", "error"), ("missing_rows", "error")]
 
 
 def test_no_words_and_no_ids_of_a_finding_go_on() -> None:
@@ -222,6 +230,8 @@ def test_runs_cannot_be_muted_and_each_is_told_once() -> None:
     memory.waiting = []
     later = Item("run", "audit_failed", {"run": "r2"}, "Read why.")
     assert advance(memory, Look([run, later]), [], TODAY)[0].waiting == [later]
+    with pytest.raises(ValueError, match="'audit_failed' is neither"):
+        mute("audit_failed", "2026-03-02")
 
 
 def test_a_check_that_is_being_made_anew_stays_as_it_was() -> None:

@@ -30,7 +30,7 @@ def test_a_folder_of_files(tmp_path: Path) -> None:
     write(
         tmp_path, "guide/install.md", "\ufeff---\ntitle: T\n---\n# Install\r\n\r\nRun it.\r\n\r\n## Linux\r\nNow.\r\n"
     )
-    write(tmp_path, "README.markdown", "No title.")
+    write(tmp_path, "README.markdown", "\ufeffNo title.")
     write(tmp_path, "empty.md", "")
     write(tmp_path, "notes.txt", "no Markdown")
     rows = store(tmp_path).read_all()

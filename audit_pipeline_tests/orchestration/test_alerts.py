@@ -250,3 +250,12 @@ def test_the_address_stands_nowhere(
     kept += [path.read_text(errors="replace") for path in (tmp_path / "state").rglob("*") if path.is_file()]
     assert len(kept) > 4
     assert not any(SECRET in text for text in kept)
+
+
+def test_a_check_that_stops_nothing_hides_no_failed_run_of_its_batch(
+    settings: IndexAuditSettings, instance: dg.DagsterInstance
+) -> None:
+    run_checks(instance, passed=False, name="no_rows_rejected")
+    run_checks(instance, passed=None)
+    found = failures_since(settings, instance, 0)
+    assert [item.code for item in (*found.checks, *found.runs)] == ["no_rows_rejected", "ingest_failed"]

@@ -35,7 +35,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_dry_run_remembers_nothing(tmp_path: Path) -> None:
     write_days(tmp_path, "2026-02-03")
-    assert "1 batches" in dry_run_line(settings(tmp_path))
+    assert "1 batch " in dry_run_line(settings(tmp_path))
     assert workspace_for(settings(tmp_path)).state.read_memory() == {}
 
 

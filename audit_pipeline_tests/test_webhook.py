@@ -82,7 +82,7 @@ def test_a_redirect_is_not_followed(server: EmbeddingServer) -> None:
 
 
 def test_a_slow_answer_ends_in_time_and_may_have_arrived(server: EmbeddingServer) -> None:
-    server.replies = [Reply(seconds=1.0)]
+    server.replies = [Reply(make=lambda _: b"ok", seconds=1.0)]
     error = refused(address(server), 0.2)
     assert (str(error), error.unanswered) == ("no answer came within 0.2 seconds", True)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import fnmatch
+import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -57,11 +58,9 @@ def find_files(entry: SourceSettings) -> list[SourceFile]:
     """
     where = f"source {entry.name!r}"
     try:
-        filesystem, root = (
-            fs.FileSystem.from_uri(entry.uri) if "://" in entry.uri else (fs.LocalFileSystem(), entry.uri)
-        )
+        filesystem, root = filesystem_of(entry.uri)
         infos, base = _matching(filesystem, root, entry.format)
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, ValueError, pa.ArrowException) as error:
         raise AuditInputError(f"{where}: {entry.uri} cannot be listed ({reason_of(error)}): check its uri") from error
     if not infos:
         raise AuditInputError(
@@ -80,6 +79,22 @@ def find_files(entry: SourceSettings) -> list[SourceFile]:
         for info in infos
     ]
     return sorted(files, key=lambda file: file.path)
+
+
+def filesystem_of(uri: str) -> tuple[fs.FileSystem, str]:
+    """(file system, path in it) of a path or of a file://, s3://, gs:// or az:// URI; credentials by the environment.
+
+    The account of az:// is AZURE_STORAGE_ACCOUNT_NAME and its key AZURE_STORAGE_ACCOUNT_KEY, as LanceDB reads them.
+    """
+    if "://" not in uri:
+        return fs.LocalFileSystem(), uri
+    if not uri.startswith("az://"):
+        return fs.FileSystem.from_uri(uri)
+    account = os.environ.get("AZURE_STORAGE_ACCOUNT_NAME")
+    if not account:
+        raise OSError("AZURE_STORAGE_ACCOUNT_NAME is not set")
+    key = os.environ.get("AZURE_STORAGE_ACCOUNT_KEY")
+    return fs.AzureFileSystem(account_name=account, account_key=key), uri.removeprefix("az://")
 
 
 def _matching(filesystem: fs.FileSystem, root: str, file_format: str) -> tuple[list[fs.FileInfo], str]:

@@ -9,6 +9,7 @@ from dagster._utils.schedules import is_valid_cron_schedule
 
 from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.errors import AuditInputError
+from audit_pipeline.orchestration.home import end_dead_runs
 from audit_pipeline.orchestration.naming import (
     audit_job_name,
     audit_schedule_name,
@@ -84,6 +85,8 @@ def discovery_sensor(settings: IndexAuditSettings, grid_start: dt.date) -> dg.Se
         ),
     )
     def discovery(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        for run_id in end_dead_runs(context.instance):
+            context.log.warning(f"run {run_id}: its process is gone, so it was ended and its pool slots freed")
         workspace = new_workspace(settings)
         try:
             if not managed:

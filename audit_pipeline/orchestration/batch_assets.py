@@ -9,6 +9,8 @@ import dagster as dg
 
 from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.orchestration.automation import SOURCE_BATCHES, condition_of
+from audit_pipeline.orchestration.home import tag_process
+from audit_pipeline.orchestration.naming import table_pool_name
 from audit_pipeline.orchestration.workspaces import workspace_for
 from audit_pipeline.stages import batches, ingest
 
@@ -38,6 +40,7 @@ def batch_assets(settings: IndexAuditSettings, partitions: dg.MultiPartitionsDef
         description="Validated rows of the batch. Rejected rows are kept beside them with their reasons.",
     )
     def chunks(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult]:
+        tag_process(context)
         counts = ingest.ingest_chunks(workspace_for(settings), context.partition_key)
         if counts is not None:
             yield dg.MaterializeResult(
@@ -86,10 +89,11 @@ def batch_assets(settings: IndexAuditSettings, partitions: dg.MultiPartitionsDef
         automation_condition=condition_of(settings, "index_rows"),
         deps=[passage_vectors],
         kinds={"lancedb"},
-        pool=f"{prefix}__table",
+        pool=table_pool_name(settings),
         description="The batch's rows in the table, replaced in one commit: changed and new rows, and none left over.",
     )
     def index_rows(context: dg.AssetExecutionContext) -> dg.MaterializeResult:
+        tag_process(context)
         report = ingest.ingest_index_rows(workspace_for(settings), context.partition_key)
         return dg.MaterializeResult(metadata={"table_" + key: value for key, value in report.items()})
 

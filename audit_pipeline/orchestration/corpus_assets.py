@@ -9,7 +9,9 @@ import dagster as dg
 from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.orchestration.automation import condition_of, freshness_of
 from audit_pipeline.orchestration.batch_assets import OWNERS
+from audit_pipeline.orchestration.home import tag_process
 from audit_pipeline.orchestration.metadata import report_metadata, stage_metadata
+from audit_pipeline.orchestration.naming import table_pool_name
 from audit_pipeline.orchestration.observed import report_observed_batches
 from audit_pipeline.orchestration.workspaces import workspace_for
 from audit_pipeline.results import StageResult
@@ -211,8 +213,10 @@ def _corpus_asset(settings: IndexAuditSettings, spec: CorpusAsset) -> dg.AssetsD
         description=spec.description,
         automation_condition=condition_of(settings, spec.name),
         freshness_policy=freshness_of(settings) if spec.name == "audit_report" else None,
+        pool=table_pool_name(settings) if spec.name == "vector_index" and settings.index.managed else None,
     )
     def materialise(context: dg.AssetExecutionContext) -> dg.MaterializeResult:
+        tag_process(context)
         workspace = workspace_for(settings)
         metadata = stage_metadata(spec.stage(workspace))
         if spec.name == "audit_report":

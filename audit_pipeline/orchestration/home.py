@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,9 +17,15 @@ from audit_pipeline.errors import AuditInputError
 
 INSTANCE_FILE = Path(__file__).parents[2] / "dagster.yaml"
 PROCESS_TAG = "audit_pipeline/process"
+_TAGGED: set[str] = set()  # runs of this process
 
 # Used where the package is installed without the repository around it.
-FALLBACK_INSTANCE = "telemetry:\n  enabled: false\npython_logs:\n  managed_python_loggers: [audit_pipeline]\n"
+FALLBACK_INSTANCE = """\
+telemetry: {enabled: false}
+python_logs: {managed_python_loggers: [audit_pipeline]}
+concurrency: {runs: {max_concurrent_runs: 2}, pools: {default_limit: 1, granularity: op}}
+run_monitoring: {enabled: true, free_slots_after_run_end_seconds: 60}
+"""
 
 
 def prepare_home(root: Path) -> None:
@@ -56,7 +63,14 @@ def locked(root: Path) -> Iterator[None]:
 def process_tag() -> dict[str, str]:
     """The run tag that tells a later command whether the process of a run still lives."""
     process = psutil.Process()
-    return {PROCESS_TAG: f"{process.pid}:{process.create_time():.2f}"}
+    return {PROCESS_TAG: f"{process.pid}:{process.create_time():.2f}:{socket.gethostname()}"}
+
+
+def tag_process(context: dg.AssetExecutionContext) -> None:
+    """Tag a run that the daemon, the UI or `dg launch` started: its launcher does not see whether it lives."""
+    if context.run_id not in _TAGGED and PROCESS_TAG not in context.run.tags:
+        context.instance.add_run_tags(context.run_id, process_tag())
+    _TAGGED.add(context.run_id)
 
 
 def unfinished_runs(instance: dg.DagsterInstance) -> tuple[list[dg.DagsterRun], list[dg.DagsterRun]]:
@@ -83,8 +97,13 @@ def end_dead_runs(instance: dg.DagsterInstance) -> list[str]:
 
 
 def process_lives(tag: str) -> bool:
-    """Whether the process of a run's tag is still there; another that has its number by now is not it."""
-    pid, _, started = tag.partition(":")
+    """Whether the process of a run's tag is still there; another that has its number by now is not it.
+
+    Of another host's processes nothing is known, so they live.
+    """
+    pid, started, host = (*tag.split(":", 2), "", "")[:3]
+    if host not in ("", socket.gethostname()):
+        return True
     try:
         return abs(psutil.Process(int(pid)).create_time() - float(started)) < 1.0
     except (psutil.NoSuchProcess, ValueError):

@@ -13,6 +13,11 @@ def source_partitions_name(settings: IndexAuditSettings) -> str:
     return f"{settings.dagster_name}__source"
 
 
+def table_pool_name(settings: IndexAuditSettings) -> str:
+    """The pool of those who commit to the managed table: the limit in dagster.yaml lets one of them work at once."""
+    return f"{settings.dagster_name}__table"
+
+
 def ingest_job_name(settings: IndexAuditSettings) -> str:
     """The partitioned job that brings one batch up to date."""
     return settings.ingest_job

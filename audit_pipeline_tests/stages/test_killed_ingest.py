@@ -34,7 +34,7 @@ attributes:
 
 
 def rows_of(store: str) -> list[dict[str, Any]]:
-    """The rows of three states of one store: first, changed (edited, new, gone and moved rows in KEY), emptied."""
+    """The rows of a store: first, grown (new rows), changed (edited, new, gone and moved ones), emptied; all of KEY."""
     texts = docstrings("rich", 2 * PER_BATCH)
     rows = [
         {"chunk_id": f"c{number:02}", "text": text, "ingestion_date": DAYS[number // PER_BATCH]}
@@ -44,6 +44,8 @@ def rows_of(store: str) -> list[dict[str, Any]]:
         rows[0]["text"] = "The ferry leaves when the tide allows."
         rows[1]["ingestion_date"] = DAYS[1]
         del rows[2]
+        rows.append({"chunk_id": "new", "text": "A new row about salt.", "ingestion_date": DAYS[0]})
+    if store == "grown":
         rows.append({"chunk_id": "new", "text": "A new row about salt.", "ingestion_date": DAYS[0]})
     if store == "emptied":
         rows = [row for row in rows if row["ingestion_date"] != DAYS[0]]
@@ -60,7 +62,7 @@ def processes(fast_encoder: Encoder) -> Iterator[Server]:
 def stores(tmp_path_factory: pytest.TempPathFactory, fast_encoder: Encoder) -> Path:
     """The settings of each state of the store, and the state folder after the first."""
     folder = tmp_path_factory.mktemp("killed")
-    for store in ("first", "changed", "emptied"):
+    for store in ("first", "grown", "changed", "emptied"):
         (folder / store).mkdir()
         lines = "".join(json.dumps(row) + "\n" for row in rows_of(store))
         (folder / store / "docs.jsonl").write_text(lines, encoding="utf-8")
@@ -171,8 +173,11 @@ def test_a_batch_killed_before_any_of_its_writes_is_made_whole_by_the_next_run(
         shutil.rmtree(state)
 
 
-@pytest.mark.parametrize("keys", [(KEY, OTHER), (KEY, KEY)], ids=["two batches", "one batch"])
-@pytest.mark.parametrize("store", ["first", "changed"])
+@pytest.mark.parametrize(
+    ("store", "keys"),
+    [("first", (KEY, OTHER)), ("first", (KEY, KEY)), ("grown", (KEY, KEY)), ("changed", (KEY, OTHER))],
+    ids=["new table, two batches", "new table, one batch", "new rows, one batch", "a row that moves, two batches"],
+)
 def test_two_processes_that_write_one_table_at_once_lose_and_double_nothing(
     store: str, keys: tuple[str, str], tmp_path: Path, stores: Path, processes: Server, fast_encoder: Encoder
 ) -> None:

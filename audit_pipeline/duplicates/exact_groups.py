@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from audit_pipeline.config import DuplicateSettings
+from audit_pipeline.corpus.text import is_blank, normalised_sha256
 from audit_pipeline.duplicates.rows import Nodes
 from audit_pipeline.duplicates.shingles import NO_SIGNATURE
 from audit_pipeline.duplicates.signatures import (
@@ -24,6 +26,8 @@ class ExactGroups:
 
     ``representative`` (n,) is the node that stands for each node's text (itself where the text is unique), -1 where
     a text has no words and takes part in no lane. ``signatures`` is aligned with the nodes and has the columns given.
+    ``wordless`` counts the rows with such a text of which something can be seen (emoji, rules), ``wordless_copies``
+    those of them whose text is that of another one of them: in no pair, so they are told apart.
     """
 
     representative: np.ndarray
@@ -31,6 +35,8 @@ class ExactGroups:
     groups: int
     redundant_rows: int
     implied_pairs: int
+    wordless: int
+    wordless_copies: int
 
     @property
     def representatives(self) -> np.ndarray:
@@ -51,16 +57,20 @@ def group_exact(nodes: Nodes, signatures: pa.Table, settings: DuplicateSettings)
 
     The representative is the earliest row (ingestion date, chunk id) among those with a usable vector, so that a
     group with one broken vector still has a place in the neighbour lane. Rows that no batch signed (orphans of a
-    managed table) are signed here. Raises AuditInputError where the signatures were made otherwise.
+    managed table), or that hold another text than the one that was signed, are signed here. Raises AuditInputError
+    where the signatures were made otherwise.
     """
     aligned = _align(nodes, signatures, settings)
     representative, sizes = stand_for(aligned, nodes.usable, nodes.seniority)
+    seen = _seen_wordless(nodes, aligned)
     return ExactGroups(
         representative=representative,
         signatures=aligned,
         groups=int(np.count_nonzero(sizes > 1)),
         redundant_rows=int((sizes - 1).sum()),
         implied_pairs=int((sizes * (sizes - 1) // 2).sum()),
+        wordless=len(seen),
+        wordless_copies=len(seen) - len(pc.unique(seen)),
     )
 
 
@@ -79,8 +89,15 @@ def stand_for(signatures: pa.Table, usable: np.ndarray, seniority: np.ndarray) -
     return representative, sizes
 
 
+def _seen_wordless(nodes: Nodes, signatures: pa.Table) -> pa.ChunkedArray:
+    """The hashes of the texts that hold no word, but something that a reader sees."""
+    wordless = pc.equal(signatures["status"], NO_SIGNATURE)
+    texts = nodes.snapshot.rows["text"].take(pa.array(nodes.row)).filter(wordless)
+    return signatures["normalised_sha256"].filter(wordless).filter(pc.invert(pc.fill_null(is_blank(texts), True)))
+
+
 def _align(nodes: Nodes, signatures: pa.Table, settings: DuplicateSettings) -> pa.Table:
-    """One signature row per node."""
+    """One signature row per node, each of the text that the pinned row holds."""
     if len(signatures):
         stored = scheme_of_table(signatures, "minhash_signatures")
         check_same_scheme(stored, scheme_of_settings(settings), "minhash_signatures", "these settings")
@@ -88,6 +105,12 @@ def _align(nodes: Nodes, signatures: pa.Table, settings: DuplicateSettings) -> p
     where = np.full(len(nodes), -1, dtype=np.int64)
     known = place >= 0
     where[place[known]] = np.flatnonzero(known)
+    signed = np.flatnonzero(where >= 0)
+    # A batch is signed from its store; the table's row may have been changed since. What it holds now decides.
+    own = normalised_sha256(nodes.snapshot.rows["text"].take(pa.array(nodes.row[signed])))
+    told = signatures["normalised_sha256"].take(pa.array(where[signed]))
+    same = pc.or_(pc.fill_null(pc.equal(told, own), False), pc.and_(told.is_null(), own.is_null()))
+    where[signed[~same.to_numpy()]] = -1
     unsigned = np.flatnonzero(where < 0)
     if len(unsigned):
         text = pa.array(nodes.texts(unsigned), type=pa.string())

@@ -40,8 +40,8 @@ def exact_and_minhash(
     """Exact groups and verified MinHash pairs.
 
     ``signatures`` is what compute_signatures made for the rows (joined by join_signatures). Tables: ``lexical_pairs``
-    (schemas.CANDIDATE_PAIRS, cosine null). Summary: ``exact`` and ``minhash``. Findings: hot_bucket, candidates_missed.
-    Raises AuditInputError where the signatures were made by another scheme.
+    (schemas.CANDIDATE_PAIRS, cosine null). Summary: ``exact``, ``wordless`` and ``minhash``.
+    Findings: hot_bucket, candidates_missed. Raises AuditInputError where the signatures were made by another scheme.
     """
     nodes = nodes_of(snapshot)
     groups = group_exact(nodes, signatures, settings)
@@ -60,6 +60,7 @@ def exact_and_minhash(
             "redundant_rows": groups.redundant_rows,
             "implied_pairs": groups.implied_pairs,
         },
+        "wordless": {"rows": groups.wordless, "copies": groups.wordless_copies},
         "minhash": {
             "candidates": int(minhash.sum()),
             "verified": int((minhash & pairs.verified).sum()),

@@ -25,6 +25,9 @@ def test_texts_without_words_never_pair_even_with_each_other():
     result = lexical(snapshot_of(["", "a b", "", "---", "---", "a c"]))
     assert len(result.tables["lexical_pairs"]) == 0
     assert result.summary["exact"]["groups"] == 0
+    # Two rows of "---" that can be seen, one of them more than there are texts; "" cannot.
+    assert result.summary["wordless"] == {"rows": 2, "copies": 1}
+    assert lexical(snapshot_of(["", "\u200b", "\u200b", "a b"])).summary["wordless"]["rows"] == 0
 
 
 def test_ten_identical_texts_are_nine_duplicates_of_one():
@@ -51,6 +54,23 @@ def test_rows_that_no_batch_signed_are_signed_here():
     assert group_exact(nodes_of(snapshot), signatures, SETTINGS).representative.tolist() == [0, 1, 0]
     hashes = signatures.select(["chunk_id", "normalised_sha256", "status"])
     assert group_exact(nodes_of(snapshot), hashes, SETTINGS).representative.tolist() == [0, 1, 0]
+
+
+def test_a_row_whose_text_was_changed_after_it_was_signed_goes_by_the_text_that_it_holds():
+    signed = compute_signatures(snapshot_of(["one text", "one text", "two text"]).rows, SETTINGS)
+    hashes = signed.select(["chunk_id", "normalised_sha256", "status"])
+    for signatures in (signed, hashes):
+        clean = group_exact(nodes_of(snapshot_of(["one text", "ONE  text", "two text"])), signatures, SETTINGS)
+        assert clean.representative.tolist() == [0, 0, 2]
+        assert clean.signatures.equals(signatures.replace_schema_metadata(None))
+        changed = group_exact(nodes_of(snapshot_of(["one text", "two text", "two text"])), signatures, SETTINGS)
+        assert changed.representative.tolist() == [0, 1, 1]
+        # Both columns of the lane: signed anew, not only told apart.
+        assert (
+            changed.signatures[1:2]
+            .drop_columns("chunk_id")
+            .equals(signatures[2:3].replace_schema_metadata(None).drop_columns("chunk_id"))
+        )
 
 
 def test_a_row_never_pairs_with_its_own_earlier_copy():

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import dagster as dg
+import lancedb
 import numpy as np
 import pytest
 
@@ -20,11 +21,13 @@ from audit_pipeline.errors import AuditInputError, SelfCheckError
 from audit_pipeline.orchestration.component import build_defs
 from audit_pipeline.orchestration.naming import ingest_job_name
 from audit_pipeline.orchestration.running import execute
+from audit_pipeline.report.loading import load
 from audit_pipeline.stages import duplicates, ingest
 from audit_pipeline_tests.orchestration.test_both_jobs import metadata_of
 from audit_pipeline_tests.small_audit import (
     CELLS,
     COPIED_CELL,
+    COPY,
     PER_CELL,
     PREFIX,
     ROWS,
@@ -127,6 +130,19 @@ def test_an_emptied_batch_loses_its_rows_and_the_others_keep_theirs(changeable: 
     assert audit["duplicates"]["exact"] == {"groups": 0, "redundant_rows": 0, "implied_pairs": 0}
     assert audit["self_retrieval"]["self@1"]["value"] == 1.0
     assert changeable.run().changes == []  # an empty batch is up to date
+
+
+def test_a_copy_whose_text_was_changed_in_the_table_is_a_copy_no_more(changeable: SmallAudit) -> None:
+    changed = (
+        "Only this row says so: of all that the table holds, nobody else has a word about the ferry's last crossing."
+    )
+    uri = str(changeable.state / "index" / f"{changeable.settings.name}.lance")
+    lancedb.connect(uri).open_table("chunks").update(where=f"chunk_id = '{COPY}'", values={"text": changed})
+    audit = changeable.run().audit
+    assert "text_drift" in {finding["code"] for finding in audit["findings"]}
+    assert audit["duplicates"]["exact"] == {"groups": 0, "redundant_rows": 0, "implied_pairs": 0}
+    clusters = load(changeable.state, changeable.settings.name).duplicate_clusters
+    assert COPY not in clusters.loc[clusters["action"] == "drop", "chunk_id"].tolist()
 
 
 def test_a_source_file_that_cannot_be_read_leaves_report_and_table(changeable: SmallAudit) -> None:

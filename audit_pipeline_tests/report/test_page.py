@@ -249,3 +249,14 @@ def test_a_queue_of_duplicates_is_not_told_off_and_one_without_bands_is_silent(a
     assert "Read them" not in notice["text"]
     assert queue_notice([row | {"precision_queue": None} for row in sweep]) is None
     assert separation_words(None) == ""
+
+
+def test_texts_of_symbols_only_are_told_apart_from_what_was_compared() -> None:
+    audit = sample_audit()
+    told = "stand in no comparison and in no share above"
+    before = "".join(parsed(render_page(audit, {})).text).replace("\u00a0", " ")
+    assert told not in before
+    assert "with paraphrases. Identical texts: 812 groups" in before
+    audit["duplicates"]["wordless"] = {"rows": 40, "copies": 30}
+    after = "".join(parsed(render_page(audit, {})).text).replace("\u00a0", " ")
+    assert f"(40 texts of symbols only, without a word, {told}; 30 of them repeat another verbatim); " in after

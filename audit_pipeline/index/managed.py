@@ -5,12 +5,15 @@ from __future__ import annotations
 import datetime as dt
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from filelock import FileLock
 
 from audit_pipeline.config import VectorIndexSettings
 from audit_pipeline.errors import AuditInputError
@@ -85,8 +88,12 @@ def _replace(uri: str, name: str, rows: pa.Table, batch: str, storage_options: d
     if target is None:
         if rows.num_rows == 0:
             return ReplaceReport(None, 0, 0, 0)
-        created = database.create_table(name, rows)
-        return ReplaceReport(created.version, rows.num_rows, 0, 0)
+        # Of two processes that create one table at once both may succeed, and the rows of one are gone.
+        with _creating(uri, name):
+            if find_table(database, name) is None:
+                created = database.create_table(name, rows)
+                return ReplaceReport(created.version, rows.num_rows, 0, 0)
+        return _replace(uri, name, rows, batch, storage_options)
     if rows.num_rows == 0:
         held = f"batch = {sql_string(batch)}"
         gone = target.count_rows(held)
@@ -120,6 +127,14 @@ def _replace(uri: str, name: str, rows: pa.Table, batch: str, storage_options: d
     return ReplaceReport(
         target.version, done.num_inserted_rows, done.num_updated_rows, done.num_deleted_rows + len(repeated)
     )
+
+
+def _creating(uri: str, name: str) -> AbstractContextManager[object]:
+    """The lock of a table's creation, which ends with its process; in an object store only Dagster's pool guards it."""
+    if "://" in uri:
+        return nullcontext()
+    Path(uri).mkdir(parents=True, exist_ok=True)
+    return FileLock(Path(uri) / f".{name}.creating.lock")
 
 
 def _build(

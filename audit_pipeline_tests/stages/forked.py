@@ -106,15 +106,18 @@ class Writes:
 
         threading.Thread(target=watch, daemon=True).start()
 
-    def around(self, owner: Any, attribute: str, name: Callable[..., str | None], *, commit: bool = False) -> None:
+    def around(
+        self, owner: Any, attribute: str, name: Callable[..., str | None], *, commit: bool = False, alone: bool = False
+    ) -> None:
         usual = getattr(owner, attribute)
 
         def seen(*arguments: Any, **options: Any) -> Any:
             shown = name(*arguments)
             if shown is not None:
                 self.note(shown)
-            if commit:
+            if commit and not alone:  # a table is created under a lock, so the other cannot come
                 self.meet()
+            if commit:
                 self.die_with_data(Path(self._job["state"]) / "index" / "managed.lance" / "chunks.lance")
             return usual(*arguments, **options)
 
@@ -124,6 +127,13 @@ class Writes:
         from audit_pipeline.index import managed
 
         state = Path(self._job["state"])
+        creating = managed._creating
+
+        def meeting(*arguments: Any) -> Any:
+            self.meet()
+            return creating(*arguments)
+
+        managed._creating = meeting
 
         def of_state(path: Path | str) -> str | None:
             inside = any(folder in Path(path).parents for folder in (state / "audits", state / "vectors"))
@@ -146,7 +156,7 @@ class Writes:
         from lancedb.merge import LanceMergeInsertBuilder
         from lancedb.table import LanceTable
 
-        self.around(LanceDBConnection, "create_table", lambda *_: "create table", commit=True)
+        self.around(LanceDBConnection, "create_table", lambda *_: "create table", commit=True, alone=True)
         self.around(LanceTable, "delete", lambda *_: "delete", commit=True)
         self.around(LanceMergeInsertBuilder, "execute", lambda *_: "merge", commit=True)
 

@@ -140,17 +140,28 @@ class Recount:
         return list(counts / math.comb(self.chunks, 2))
 
     def bootstrap(self, count: int = DRAWS, seed: int = 12345) -> pd.DataFrame:
-        """A second cluster bootstrap: whole families of labels drawn with replacement, one row a draw."""
+        """A second bootstrap, one row a draw: whole families of labels drawn with replacement.
+
+        Where one family holds more than a third of the labels, chunks are drawn instead, and a label is there once for
+        each pair of its chunks' copies.
+        """
         from sklearn.metrics import roc_auc_score
 
         generator = np.random.default_rng(seed)
         families = [np.array(rows) for rows in self.families()]
+        by_chunk = self.draws_chunks()
+        chunks = sorted({*self.labels["a"], *self.labels["b"]})
+        ends = [[chunks.index(chunk) for chunk in self.labels[side]] for side in "ab"]
         same, cosine = self.labels["same"].to_numpy(), self.labels["cosine"].to_numpy()
         weight, candidate = self.labels["weight"].to_numpy(), self.labels["candidate"].to_numpy()
         lowest, thresholds = self.sweep["threshold"].iloc[0] - 1e-6, self.sweep["threshold"]
         draws = []
         for _ in range(count):
-            rows = np.concatenate([families[n] for n in generator.integers(0, len(families), len(families))])
+            if by_chunk:
+                copies = np.bincount(generator.integers(0, len(chunks), len(chunks)), minlength=len(chunks))
+                rows = np.repeat(np.arange(len(self.labels)), copies[ends[0]] * copies[ends[1]])
+            else:
+                rows = np.concatenate([families[n] for n in generator.integers(0, len(families), len(families))])
             y, score, each = same[rows], cosine[rows], weight[rows]
             over = (score >= lowest) & (each > 0)
             draw = {"auc": roc_auc_score(y, score) if 0 < y.sum() < len(y) else np.nan}
@@ -164,6 +175,9 @@ class Recount:
                 draw[f"recall_pipeline {threshold}"] = (passes & y & candidate[rows]).sum() / max(y.sum(), 1)
             draws.append(draw)
         return pd.DataFrame(draws)
+
+    def draws_chunks(self) -> bool:
+        return 3 * max(map(len, self.families())) > len(self.labels)
 
     def families(self) -> list[list[int]]:
         """Labels that share a chunk, or are tied by others that do: found by walking from label to label."""
@@ -214,6 +228,9 @@ def disagreements(
             wrong.append(f"{what}: published {published}, counted {counted}")
 
     over = (labels["cosine"] >= recount.sweep["threshold"].iloc[0] - 1e-6) & (labels["weight"] > 0)
+    way = "chunks" if recount.draws_chunks() else "components"
+    if separation["drawn_by"] != way:
+        wrong.append(f"drawn by: published {separation['drawn_by']}, counted {way}")
     check("AUC of the labels", separation["labels"]["value"], roc_auc_score(labels["same"], labels["cosine"]))
     check("its low end", separation["labels"]["low"], draws["auc"].quantile(0.025), apart)
     if separation["candidates"] is not None:

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from audit_pipeline.duplicates.label_draws import drawn_by, label_draws
+
 LEAST_LABELS = 30
 LEAST_AUC = 0.75
-DRAWS = 2000
 _EQUAL = 1e-9
 _DIGITS = 12
-_DRAWS_PER_BLOCK = 100
 
 
 @dataclass(frozen=True)
@@ -91,6 +91,7 @@ class Resampled:
     weights: np.ndarray | None
     auc_weighted: float
     auc_weighted_low: float
+    drawn_by: str  # of label_draws
 
 
 def resample(
@@ -103,36 +104,29 @@ def resample(
     weights: np.ndarray | None = None,
     seed: int = 0,
 ) -> Resampled:
-    """Bootstrap over connected components of the label graph: pairs that share a chunk are drawn together.
+    """Bootstrap over the labels as label_draws draws them.
 
     ``a, b`` name the chunks of each labelled pair; ``cuts`` (rows,) are the lowest cosines that pass, ascending;
-    ``weights`` (n,) say how many candidates each label stands for. A cluster bootstrap (Davison & Hinkley 1997, 3.8):
-    labels of one family of texts are not independent. The weights stay as they are in every draw.
+    ``weights`` (n,) say how many candidates each label stands for; they stay as they are in every draw.
     """
-    component = components_of_labels(a, b)
-    count = int(component.max(initial=-1)) + 1
-    generator = np.random.default_rng(seed)
     passing = cosine[:, None] >= cuts[None, :]
     weight = np.zeros(len(cosine)) if weights is None else weights
     true, false = passing & duplicate[:, None], passing & ~duplicate[:, None]
     parts = (true, false, true & candidate[:, None], true * weight[:, None], false * weight[:, None])
     per_label = np.concatenate((*parts, duplicate[:, None]), axis=1).astype(float)
-    sums = np.zeros((count, per_label.shape[1]))
-    np.add.at(sums, component, per_label)
     reached = weight * (cosine >= cuts[0])
     precisions, recalls, queues, aucs, weighted, rows = [], [], [], [], [], []
-    for _ in range(0, DRAWS, _DRAWS_PER_BLOCK):
-        drawn = generator.multinomial(count, np.full(count, 1 / count), size=_DRAWS_PER_BLOCK)
-        totals = drawn @ sums
+    for drawn in label_draws(a, b, seed):
+        totals = drawn.astype(float) @ per_label
         tp, fp, found, heavy, light = np.split(totals[:, :-1], 5, axis=1)
         precision, recall = _ratio(tp, tp + fp), _ratio(found, totals[:, -1:])
         precisions.append(precision)
         recalls.append(recall)
         queues.append(_ratio(heavy, heavy + light))
         rows.append(_best_rows(precision + recall))
-        aucs.append(area_under_curve(cosine, duplicate, drawn[:, component]))
+        aucs.append(area_under_curve(cosine, duplicate, drawn))
         if weights is not None:
-            weighted.append(area_under_curve(cosine, duplicate, drawn[:, component] * reached))
+            weighted.append(area_under_curve(cosine, duplicate, drawn * reached))
     chosen = np.concatenate(rows)
     chosen = np.sort(chosen[chosen >= 0])
     return Resampled(
@@ -146,6 +140,7 @@ def resample(
         weights=None if weights is None else reached,
         auc_weighted=np.nan if weights is None else float(area_under_curve(cosine, duplicate, reached[None])[0]),
         auc_weighted_low=np.nan if weights is None else _lower_bound(weighted),
+        drawn_by=drawn_by(a, b),
     )
 
 
@@ -179,14 +174,3 @@ def _interval(values: np.ndarray) -> np.ndarray:
         if len(known):
             result[column] = np.quantile(known, (0.025, 0.975))
     return result
-
-
-def components_of_labels(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Connected component of each labelled pair in the graph whose edges are the pairs."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
-    chunks, place = np.unique(np.concatenate((a, b)), return_inverse=True)
-    left, right = place[: len(a)], place[len(a) :]
-    graph = coo_array((np.ones(len(a), dtype=np.int8), (left, right)), shape=(len(chunks), len(chunks)))
-    return connected_components(graph, directed=False)[1][left]

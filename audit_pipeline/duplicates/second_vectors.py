@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from audit_pipeline.duplicates.floor import TOLERANCE
-from audit_pipeline.duplicates.recommend import DRAWS, LEAST_LABELS, area_under_curve, best_row, components_of_labels
+from audit_pipeline.duplicates.label_draws import CHUNKS, drawn_by, label_draws
+from audit_pipeline.duplicates.recommend import LEAST_LABELS, area_under_curve, best_row
 
 BETTER, WORSE, NOT_SHOWN, NOT_MEASURED = "better", "worse", "not_shown", "not_measured"
-_DRAWS_PER_BLOCK = 100
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ def compare_vectors(
 
     ``a, b`` are the chunks of each pair, ``candidate`` whether a lane proposed it with either kind of vectors. Pairs
     whose cosine is not known (NaN) under both kinds are left out and counted. The difference is that of precision +
-    recall_pipeline, each kind at the best row of its own sweep, chosen anew in every draw; 2,000 draws of connected
-    components of the label graph, the same for both kinds (paired cluster bootstrap, Davison & Hinkley 1997, 3.8).
+    recall_pipeline, each kind at the best row of its own sweep, chosen anew in every draw; the draws (label_draws) are
+    the same for both kinds: a paired bootstrap.
     Better or worse only where its 95 % interval excludes 0. Where the first kind's best row is at the edge of its
     sweep a better row may lie beyond it, so the second one is not called better.
     """
@@ -46,7 +46,7 @@ def compare_vectors(
     counts = {"duplicates": int(duplicate.sum()), "others": int((~duplicate).sum()), "left_out": int((~known).sum())}
     sides = [_side(kind, duplicate, candidate) for kind in kinds]
     found: dict[str, Any] = {"labels": counts, "first": sides[0], "second": sides[1], "difference": None}
-    found |= {"auc_difference": None, "verdict": NOT_MEASURED}
+    found |= {"auc_difference": None, "verdict": NOT_MEASURED, "drawn_by": drawn_by(a, b)}
     if few_labels(counts["duplicates"], counts["others"]) or None in (sides[0]["threshold"], sides[1]["threshold"]):
         return found
     sums, aucs = _draws(a, b, duplicate, candidate, kinds)
@@ -88,9 +88,11 @@ def verdict_words(found: dict[str, Any], cost: dict[str, Any], regime: str) -> s
     }[found["verdict"]]
     edges = [name for name, setting in _EDGES.items() if found[name]["edge"]]
     at_edge = [f"The {name} sweep's best row is at its edge: extend {_EDGES[name]}." for name in edges]
-    return " ".join([said, *at_edge, f"{paid}."])
+    drawn = [_BY_CHUNK] if found["drawn_by"] == CHUNKS else []
+    return " ".join([said, *at_edge, *drawn, f"{paid}."])
 
 
+_BY_CHUNK = "For the intervals chunks were drawn, as one family holds more than a third of the labels."
 _EDGES = {"first": "duplicates.thresholds", "second": "duplicates.second.thresholds"}
 
 
@@ -123,13 +125,9 @@ def _draws(
     a: np.ndarray, b: np.ndarray, duplicate: np.ndarray, candidate: np.ndarray, kinds: list[Scored]
 ) -> tuple[np.ndarray, np.ndarray]:
     """(draws,) each: second less first of the best precision + recall, and of the AUC; NaN where one has none."""
-    component = components_of_labels(a, b)
-    count = int(component.max()) + 1
-    generator = np.random.default_rng(0)
     sums, aucs = [], []
-    for _ in range(0, DRAWS, _DRAWS_PER_BLOCK):
-        drawn = generator.multinomial(count, np.full(count, 1 / count), size=_DRAWS_PER_BLOCK)[:, component]
-        drawn = drawn.astype(float)
+    for counted in label_draws(a, b):
+        drawn = counted.astype(float)
         best, area = [], []
         for kind in kinds:
             passing = kind.passing

@@ -39,6 +39,7 @@ class Separation:
     candidates: Auc | None
     threshold: float
     decides: str
+    drawn_by: str  # of label_draws: what the bootstrap behind the intervals draws
 
     @property
     def deciding(self) -> Auc:
@@ -75,7 +76,7 @@ def separation_of(resampled: Resampled, judged: Judged, sweep: pa.Table) -> Sepa
     labels = Auc(resampled.auc, resampled.auc_low, judged.duplicates, judged.others)
     weights = resampled.weights
     if weights is None or np.isnan(resampled.auc_weighted) or np.isnan(resampled.auc_weighted_low):
-        return Separation(labels, None, threshold, LABELS)
+        return Separation(labels, None, threshold, LABELS, resampled.drawn_by)
     stands = weights > 0
     candidates = Auc(
         resampled.auc_weighted,
@@ -85,7 +86,8 @@ def separation_of(resampled: Resampled, judged: Judged, sweep: pa.Table) -> Sepa
     )
     enough = min(candidates.duplicates, candidates.others) >= LEAST_LABELS
     open_question = queue_precision is not None and queue_precision <= MOSTLY
-    return Separation(labels, candidates, threshold, CANDIDATES if enough and open_question else LABELS)
+    decides = CANDIDATES if enough and open_question else LABELS
+    return Separation(labels, candidates, threshold, decides, resampled.drawn_by)
 
 
 def queue_words(row: Mapping[str, Any]) -> str:

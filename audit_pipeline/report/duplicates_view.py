@@ -40,12 +40,13 @@ def separation_words(separation: Mapping[str, Any] | None) -> str:
     if not separation:
         return ""
     labels, candidates = separation["labels"], separation["candidates"]
+    drawn = _DRAWN.get(separation.get("drawn_by", ""), "")
     by_labels = f"of the labels, each counted once, {_auc(labels)}"
     least = f"A recommendation needs at least {separation['least']:g} at the lower end."
     if candidates is None:
         return (
             f"How well the cosine tells the classes apart (AUC): {by_labels}. {least} The labels carry no score bands "
-            "that say which candidates they stand for, so this is the AUC of whatever was labelled."
+            f"that say which candidates they stand for, so this is the AUC of whatever was labelled.{drawn}"
         )
     start = f"{separation['threshold']:g}"
     decides = (
@@ -55,7 +56,7 @@ def separation_words(separation: Mapping[str, Any] | None) -> str:
     )
     return (
         f"How well the cosine tells the classes apart (AUC): {by_labels}; of the candidates from {start} upwards, each "
-        f"label counted for those of its band, {_auc(candidates)}. {decides} {least}"
+        f"label counted for those of its band, {_auc(candidates)}. {decides} {least}{drawn}"
     )
 
 
@@ -126,6 +127,11 @@ def lane_recall_view(duplicates: Mapping[str, Any]) -> dict[str, Any]:
     return {"rows": rows, "neighbours": said}
 
 
+_DRAWN = {
+    "components": " Intervals: families of labelled pairs that share chunks, drawn 2,000 times.",
+    "chunks": " Intervals: chunks drawn 2,000 times, as one family holds more than a third of the labels: rather too "
+    "wide than too narrow.",
+}
 _PARTS = {
     "minhash_only": "MinHash alone: verified copied text that no neighbour list holds",
     "both": "both: verified copied text that a neighbour list holds as well",

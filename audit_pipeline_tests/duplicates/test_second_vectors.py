@@ -79,14 +79,18 @@ def test_a_difference_that_the_labels_cannot_carry_is_not_shown():
 
 
 def test_pairs_that_share_a_chunk_are_drawn_together():
-    # All pairs hang on one chunk: one component, so that every draw is the whole, and the interval one point.
+    # All pairs hang on one chunk: a draw of components would be the whole and the interval one point.
     found = compared(scored(POOR), scored(GOOD), a=np.zeros(100, dtype=int), b=np.arange(1, 101))
-    assert found["difference"] == {name: pytest.approx(0.5) for name in ("value", "low", "high")}
+    assert found["drawn_by"] == "chunks"
+    assert found["difference"]["value"] == pytest.approx(0.5)
+    assert found["difference"]["low"] < 0.45 < 0.55 < found["difference"]["high"]
+    assert "For the intervals chunks were drawn" in verdict_words(found, COST, "stored")
     # Ten families of ten pairs, of which one decides: far wider than with a hundred independent pairs.
     families = np.tile(np.arange(10), 10)
     first = np.where((families == 0) & DUPLICATE, 0.6, GOOD)
     family = compared(scored(first), scored(GOOD), a=families, b=10 + np.arange(100))
     single = compared(scored(first), scored(GOOD))
+    assert (family["drawn_by"], single["drawn_by"]) == ("components", "components")
     assert family["difference"]["value"] == pytest.approx(single["difference"]["value"]) == pytest.approx(0.1)
     assert family["difference"]["low"] == 0 < single["difference"]["low"]
 
@@ -101,6 +105,10 @@ def test_recall_counts_candidates_only_and_draws_are_paired():
 
 
 def test_few_labels_and_pairs_without_a_vector_are_not_measured():
+    none = np.empty(0, dtype=int)
+    assert (
+        compared(scored([]), scored([]), none.astype(bool), none.astype(bool), none, none)["verdict"] == "not_measured"
+    )
     second = np.array(GOOD)
     second[:21] = np.nan
     found = compared(scored(POOR), scored(second))

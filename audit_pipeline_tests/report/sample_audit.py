@@ -306,6 +306,7 @@ def sample_duplicates(labels: bool = True) -> dict[str, Any]:
             "threshold": 0.90,
             "decides": "candidates",
             "least": 0.75,
+            "drawn_by": "components",
         }
         if labels
         else None,

@@ -6,9 +6,13 @@ import numpy as np
 import pyarrow as pa
 
 from audit_pipeline import schemas
+from audit_pipeline.config import DuplicateSettings
+from audit_pipeline.duplicates.floor_of_unlike import unlike
 from audit_pipeline.duplicates.rows import Nodes
 
 ALL, ACROSS = "all", "across_sources"
+UNLIKE = {ALL: "all_unlike", ACROSS: "across_sources_unlike"}
+"""Scope -> that of its pairs without the copies among them (floor_of_unlike)."""
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
 TOLERANCE = 1e-6
 _SEED = 0
@@ -60,22 +64,24 @@ def two_groups(
     return one[generator.integers(0, len(one), pairs)], other[generator.integers(0, len(other), pairs)]
 
 
-def measure_floor(nodes: Nodes, pairs: int, thresholds: list[float]) -> pa.Table:
+def measure_floor(nodes: Nodes, settings: DuplicateSettings) -> pa.Table:
     """Statistics of the cosine of random pairs of rows with usable vectors (schemas.SIMILARITY_FLOOR).
 
-    Scopes: all rows; pairs of different sources. Pairs of different roles are left out. No usable pair gives no rows.
+    Scopes: all rows; pairs of different sources; each again without copies, of which the p99.9 alone is told, and how
+    many were left out. Pairs of different roles are left out everywhere. No usable pair gives no rows.
     Deterministic: the draw has a fixed seed and runs over the rows in id order.
     """
     generator = np.random.default_rng(_SEED)
     usable = np.flatnonzero(nodes.usable)
     rows: list[tuple[str, str, float, int]] = []
-    a, b = random_pairs(usable, pairs, generator)
-    cosine = nodes.cosines(a, b)
-    known = ~np.isnan(cosine)
-    rows += statistics(ALL, cosine[known], thresholds)
-    across_a, across_b = random_pairs_across(usable, nodes.source[usable], pairs, generator)
-    across = nodes.cosines(across_a, across_b)
-    rows += statistics(ACROSS, across[~np.isnan(across)], thresholds)
+    drawn = {ALL: random_pairs(usable, settings.floor_pairs, generator)}
+    drawn[ACROSS] = random_pairs_across(usable, nodes.source[usable], settings.floor_pairs, generator)
+    for scope, (a, b) in drawn.items():
+        cosine = nodes.cosines(a, b)
+        known = ~np.isnan(cosine)
+        rows += statistics(scope, cosine[known], settings.thresholds)
+        if known.any():
+            rows += unlike(nodes, a[known], b[known], cosine[known], settings).rows(UNLIKE[scope])
     return floor_table(rows)
 
 
@@ -88,10 +94,15 @@ def floor_table(rows: list[tuple[str, str, float, int]]) -> pa.Table:
 
 def statistic(floor: pa.Table, scope: str, name: str) -> float | None:
     """One value of the floor table, None where it was not measured."""
+    return measured(floor, scope, name)[0]
+
+
+def measured(floor: pa.Table, scope: str, name: str) -> tuple[float | None, int]:
+    """One value of the floor table and the pairs behind it; None and 0 where it was not measured."""
     for row in floor.to_pylist():
         if row["scope"] == scope and row["statistic"] == name:
-            return float(row["value"])
-    return None
+            return float(row["value"]), int(row["n"])
+    return None, 0
 
 
 def statistics(scope: str, cosine: np.ndarray, thresholds: list[float]) -> list[tuple[str, str, float, int]]:

@@ -15,8 +15,9 @@ from audit_pipeline.duplicates import findings
 from audit_pipeline.duplicates.chains import find_chains
 from audit_pipeline.duplicates.clusters import DROP, REVIEW, cluster, cluster_table, components, redundancy
 from audit_pipeline.duplicates.exact_groups import group_exact
-from audit_pipeline.duplicates.floor import ACROSS, ALL, QUANTILES, TOLERANCE, floor_table, measure_floor, statistic
+from audit_pipeline.duplicates.floor import ALL, QUANTILES, TOLERANCE, UNLIKE, floor_table, measure_floor, measured
 from audit_pipeline.duplicates.floor_by_source import floors_by_source
+from audit_pipeline.duplicates.floor_of_unlike import LEFT_OUT
 from audit_pipeline.duplicates.label_pool import pool_of_random_pairs
 from audit_pipeline.duplicates.labelled_pairs import (
     LabelledPairs,
@@ -27,6 +28,7 @@ from audit_pipeline.duplicates.labelled_pairs import (
 )
 from audit_pipeline.duplicates.lane_worth import lane_worth
 from audit_pipeline.duplicates.pair_table import EXACT, Pairs, from_table
+from audit_pipeline.duplicates.provisional import provisional
 from audit_pipeline.duplicates.recommend import LEAST_LABELS, Resampled, best_row
 from audit_pipeline.duplicates.regime import QueryRole, name_regime, regime_words
 from audit_pipeline.duplicates.removal import CosineAlone
@@ -46,13 +48,16 @@ def similarity_floor(
 ) -> StageResult:
     """Cosine of random pairs. Tables: ``similarity_floor``, ``random_pairs`` (a few of them, schemas.LABEL_POOL).
 
-    Summary: ``floor`` (of all sources; null with n 0), with that of each pair of sources.
+    Summary: ``floor`` (of all sources; null with n 0), with that of the pairs that are no copies and of each pair of
+    sources.
     """
     nodes = nodes_of(snapshot, roles, asked)
-    table = measure_floor(nodes, settings.floor_pairs, settings.thresholds)
-    of_all = [row for row in table.to_pylist() if row["scope"] == ALL]
-    floor: dict[str, Any] = {name: statistic(table, ALL, name) for name in ("mean", *QUANTILES, "max")}
-    floor["n"] = of_all[0]["n"] if of_all else 0
+    table = measure_floor(nodes, settings)
+    floor: dict[str, Any] = {name: measured(table, ALL, name)[0] for name in ("mean", *QUANTILES, "max")}
+    floor["n"] = measured(table, ALL, "mean")[1]
+    limit, n = measured(table, UNLIKE[ALL], "p99.9")
+    left_out = measured(table, UNLIKE[ALL], LEFT_OUT)[0]
+    floor["unlike"] = {"p99.9": limit, "n": n, "left_out": int(left_out or 0)}
     by_source = floors_by_source(nodes)
     floor |= by_source.summary(settings.thresholds)
     table = pa.concat_tables([table, floor_table(by_source.rows(settings.thresholds))])
@@ -217,7 +222,7 @@ def _recommend(
     """The ``recommended`` part of audit.json, and no_usable_threshold where labels exist but do not suffice."""
     none = {"threshold": None, "low": None, "high": None, "provisional": False, "edge": False}
     if not len(judged.labels):
-        return _provisional(none, floor, thresholds), []
+        return provisional(none, floor, thresholds), []
     few = min(judged.duplicates, judged.others) < LEAST_LABELS
     if few or resampled is None or separation is None or not separation.suffices:
         found = findings.no_usable_threshold(judged.duplicates, judged.others, separation)
@@ -240,30 +245,6 @@ def _recommend(
         "edge": edge,
         "reason": reason,
     }, []
-
-
-def _provisional(none: dict[str, Any], floor: pa.Table, thresholds: list[float]) -> dict[str, Any]:
-    """Without labels: the lowest threshold over the p99.9 of random pairs, at all and of different sources.
-
-    The larger of the two: pairs of one source are alike more often than those of two, and a corpus of many sources
-    hides that in neither floor alone.
-    """
-    measured = [statistic(floor, scope, "p99.9") for scope in (ALL, ACROSS)]
-    limit = max((value for value in measured if value is not None), default=None)
-    if limit is None:
-        return none | {"reason": "No labelled pairs of this corpus, and no floor was measured."}
-    over = [row for row, threshold in enumerate(thresholds) if threshold > limit]
-    if not over:
-        return none | {"reason": f"No labelled pairs of this corpus, and one random pair in 1,000 reaches {limit:.3f}."}
-    return {
-        "threshold": thresholds[over[0]],
-        "low": None,
-        "high": None,
-        "provisional": True,
-        "edge": over[0] in (0, len(thresholds) - 1),
-        "reason": f"No labelled pairs of this corpus: lowest threshold over {limit:.3f}, which one random pair in "
-        "1,000 reaches. It rests on the floor alone.",
-    }
 
 
 def _without_windows(labels: LabelledPairs, pairs: Pairs, nodes: int) -> tuple[LabelledPairs, int]:

@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
 
+from audit_pipeline import schemas
 from audit_pipeline.duplicates.floor import random_pairs, random_pairs_across, share_name
-from audit_pipeline.duplicates.stages import similarity_floor
-from audit_pipeline_tests.duplicates.snapshots import SETTINGS, at_degrees, shuffled, snapshot_of
+from audit_pipeline.duplicates.stages import similarity_floor, threshold_sweep
+from audit_pipeline_tests.duplicates.snapshots import SETTINGS, at_degrees, shuffled, snapshot_of, words_of
 
 
 def values(table, scope):
@@ -66,7 +67,13 @@ def test_each_pair_of_sources_has_a_floor_of_its_own():
     found = values(result.tables["similarity_floor"], "p x q")
     assert found["p50"] == pytest.approx((near + far) / 2, abs=1e-7)
     assert (found["max"], found[share_name(0.9)]) == (pytest.approx(near, abs=1e-7), 0.5)
-    assert set(result.tables["similarity_floor"]["scope"].to_pylist()) == {"all", "across_sources", "p x q"}
+    assert set(result.tables["similarity_floor"]["scope"].to_pylist()) == {
+        "all",
+        "all_unlike",
+        "across_sources",
+        "across_sources_unlike",
+        "p x q",
+    }
 
 
 def test_within_a_source_and_large_cells_are_drawn():
@@ -146,6 +153,7 @@ def test_one_source_has_no_pairs_across_sources_and_no_vectors_no_floor():
         "p99.9": None,
         "max": None,
         "n": 0,
+        "unlike": {"p99.9": None, "n": 0, "left_out": 0},
         "by_source_pair": [],
         "source_pairs_left_out": 0,
     }
@@ -158,3 +166,46 @@ def test_another_row_order_gives_the_same_floor():
         similarity_floor(table, settings).tables["similarity_floor"] for table in (snapshot, shuffled(snapshot, 3))
     ]
     assert tables[0].equals(tables[1])
+
+
+def recommended_of(snapshot, settings=SETTINGS):
+    floor = similarity_floor(snapshot, settings)
+    nothing = schemas.CANDIDATE_PAIRS.empty_table(), schemas.NEIGHBOUR_REACH.empty_table()
+    swept = threshold_sweep(snapshot, nothing[0], floor.tables["similarity_floor"], nothing[1], settings)
+    return floor.summary["floor"], swept.summary["recommended"]
+
+
+def test_copies_among_random_pairs_do_not_raise_the_limit_of_a_provisional_threshold():
+    generator = np.random.default_rng(8)
+    texts, vectors = [words_of(generator, 30) for _ in range(200)], around(0.5, 200, 30)
+    settings = SETTINGS.model_copy(update={"thresholds": [0.8, 0.9, 0.99, 0.9999]})
+    clean, told = recommended_of(snapshot_of(texts, vectors), settings)
+    # All 200 x 199 / 2 pairs, none of them a copy: the limit is the floor's own.
+    assert clean["unlike"] == {"p99.9": clean["p99.9"], "n": 19_900, "left_out": 0}
+    assert clean["p99.9"] < 0.8
+    assert (told["threshold"], told["provisional"]) == (0.8, True)
+    # Forty texts thrice: in capitals, and with a word at the end. 40 x 3 pairs of 280 x 279 / 2 are copies.
+    texts += [text.upper() for text in texts[:40]] + [f"{text} end" for text in texts[:40]]
+    planted, told = recommended_of(snapshot_of(texts, np.concatenate((vectors, vectors[:40], vectors[:40]))), settings)
+    assert planted["p99.9"] == pytest.approx(1.0, abs=1e-6)
+    assert (planted["n"], planted["unlike"]["n"], planted["unlike"]["left_out"]) == (39_060, 38_940, 120)
+    assert planted["unlike"]["p99.9"] == pytest.approx(clean["p99.9"], abs=0.02)
+    assert (told["threshold"], told["provisional"]) == (0.8, True)
+
+
+def test_texts_are_read_on_where_the_most_similar_pairs_are_all_copies():
+    # 120 times one text, and 20 others at right angles to it: 7,140 pairs of copies before the first that is none.
+    texts = ["one and the same text"] * 120 + [f"other {n}" for n in range(20)]
+    floor, told = recommended_of(snapshot_of(texts, at_degrees(*[0] * 120, *range(60, 80))))
+    assert floor["unlike"]["left_out"] == 7140
+    assert floor["unlike"]["n"] == 140 * 139 // 2 - 7140 == 2590
+    assert (told["threshold"], told["provisional"]) == (None, False)
+    assert "too few pairs for a floor: 2,590 random pairs without the copies, and it takes 3,000" in told["reason"]
+
+
+def test_the_p999_of_pairs_that_are_no_copies_needs_three_over_it():
+    # 77 x 78 / 2 is 3,003 pairs and 76 x 77 / 2 is 2,926.
+    for rows, enough in ((78, True), (77, False)):
+        texts = [words_of(np.random.default_rng(n), 20) for n in range(rows)]
+        told = recommended_of(snapshot_of(texts, around(0.5, rows, 30)))[1]
+        assert (told["threshold"] is not None) == told["provisional"] == enough

@@ -225,18 +225,20 @@ def test_without_labels_the_row_over_the_floor_is_provisional_and_precision_is_n
 
 
 @pytest.mark.parametrize(
-    ("of_all", "across", "threshold"), [(0.95, 0.91, 0.96), (0.91, 0.95, 0.96), (0.95, None, 0.96)]
+    ("of_all", "across", "pairs_across"),
+    [(0.95, 0.91, 3000), (0.91, 0.95, 3000), (0.95, None, 0), (0.95, 0.985, 2999)],
 )
-def test_the_provisional_row_is_over_the_floor_of_all_and_of_different_sources(of_all, across, threshold):
+def test_the_provisional_row_is_over_the_floor_of_all_and_of_different_sources(of_all, across, pairs_across):
     snapshot = snapshot_of(["one", "two"], at_degrees(0, 90))
-    rows = [("all", of_all), ("across_sources", across)]
+    rows = [("all_unlike", "p99.9", of_all, 3000), ("all_unlike", "left_out", 0, 3000)]
+    rows += [("across_sources_unlike", "p99.9", across, pairs_across)] if across is not None else []
     floor = pa.Table.from_pylist(
-        [{"scope": scope, "statistic": "p99.9", "value": value, "n": 9} for scope, value in rows if value is not None],
+        [dict(zip(schemas.SIMILARITY_FLOOR.names, row, strict=True)) for row in rows],
         schema=schemas.SIMILARITY_FLOOR,
     )
     nothing = schemas.CANDIDATE_PAIRS.empty_table(), floor, schemas.NEIGHBOUR_REACH.empty_table()
     recommended = threshold_sweep(snapshot, *nothing, SETTINGS).summary["recommended"]
-    assert (recommended["threshold"], recommended["provisional"]) == (threshold, True)
+    assert (recommended["threshold"], recommended["provisional"]) == (0.96, True)
     assert "over 0.950" in recommended["reason"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
@@ -18,7 +19,9 @@ from audit_pipeline.config import DuplicateSettings
 from audit_pipeline.corpus.text import normalised_sha256
 from audit_pipeline.duplicates.shingles import NO_SIGNATURE, shingles
 from audit_pipeline.errors import AuditInputError
+from audit_pipeline.plural import counted
 from audit_pipeline.results import Progress, no_progress
+from audit_pipeline.state import read_json, write_json, write_table
 
 PERMUTATION_SCHEME = "affine32"
 SEED = 1
@@ -96,20 +99,40 @@ def join_signatures(batches: Mapping[str, pa.Table], settings: DuplicateSettings
     return joined.replace_schema_metadata(expected.as_metadata())
 
 
-def read_signatures(path: Path, key: str, columns: list[str] | None = None) -> pa.Table:
-    """The signatures of a batch, or some of their columns, from the file that its ingest left.
+def write_signatures(path: Path, table: pa.Table) -> None:
+    """Write the signatures of a batch, and beside them what read_signatures knows the file by."""
+    record = path.with_suffix(".json")
+    record.unlink(missing_ok=True)  # killed between the two, the file has no record rather than that of another
+    write_table(path, table)
+    write_json(record, {"rows": len(table), "sha256": _digest(path)})
 
-    Raises AuditInputError naming the batch where the file is gone, is no Parquet or has other columns.
+
+def read_signatures(path: Path, key: str, columns: list[str] | None = None, rows: int | None = None) -> pa.Table:
+    """The signatures of a batch of ``rows`` rows, or some of their columns, from the file that its ingest left.
+
+    Raises AuditInputError naming the batch where the file is gone, is no Parquet, has other columns or another number
+    of rows, or is not what write_signatures wrote. A file of before there was a record of that goes by its rows alone.
     """
+    record = path.with_suffix(".json")
     try:
+        if record.exists() and read_json(record)["sha256"] != _digest(path):
+            raise AuditInputError(f"batch {key}: its signature file is not as its ingest wrote it: {_again(key)}")
         file = pq.ParquetFile(path)
         if not file.schema_arrow.remove_metadata().equals(schemas.SIGNATURES):
             names = ", ".join(file.schema_arrow.names)
             raise AuditInputError(f"batch {key}: its signature file has other columns ({names}): {_again(key)}")
+        if rows is not None and file.metadata.num_rows != rows:
+            held = counted(file.metadata.num_rows, "row")
+            raise AuditInputError(f"batch {key}: its signature file has {held}, the batch {rows:,}: {_again(key)}")
         return file.read(columns=columns)
-    except (OSError, pa.ArrowInvalid) as error:
+    except (OSError, pa.ArrowInvalid, ValueError, TypeError, KeyError) as error:
         told = str(error).splitlines()[0]
         raise AuditInputError(f"batch {key}: its signature file cannot be read ({told}): {_again(key)}") from None
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def earlier_signatures(path: Path, settings: DuplicateSettings) -> pa.Table | None:

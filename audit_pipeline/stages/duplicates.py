@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from audit_pipeline.corpus.text import sha256_hex
 from audit_pipeline.duplicates import lanes, stages
@@ -34,10 +35,11 @@ def signatures(workspace: Workspace, columns: list[str] | None = None) -> pa.Tab
     """The signatures of all rows: those of the batches, or made in one pass for a table of others."""
     settings = workspace.settings.duplicates
     if workspace.settings.index.managed:
-        tables = {
-            manifest.key: read_signatures(workspace.generation(manifest) / "signatures.parquet", manifest.key, columns)
-            for manifest in workspace.manifests()
-        }
+        tables = {}
+        for manifest in workspace.manifests():
+            folder = workspace.generation(manifest)
+            rows = pq.read_metadata(folder / "chunks.parquet").num_rows
+            tables[manifest.key] = read_signatures(folder / "signatures.parquet", manifest.key, columns, rows)
         return join_signatures(tables, settings)
     return workspace.table("minhash_pairs", "signatures", columns)
 

@@ -120,14 +120,14 @@ def ingest_passage_vectors(workspace: Workspace, key: str) -> dict[str, int]:
 
 def ingest_signatures(workspace: Workspace, key: str) -> int:
     """MinHash signatures and normalised text hashes of the batch; a text it held before is not signed again."""
-    from audit_pipeline.duplicates.signatures import compute_signatures, earlier_signatures
+    from audit_pipeline.duplicates.signatures import compute_signatures, earlier_signatures, write_signatures
 
     settings, manifest = workspace.settings.duplicates, workspace.manifest(key)
     earlier = None
     if manifest is not None:
         earlier = earlier_signatures(workspace.generation(manifest) / "signatures.parquet", settings)
     table = compute_signatures(pending_chunks(workspace, key), settings, workspace.progress, earlier)
-    write_table(pending_folder(workspace, key) / "signatures.parquet", table)
+    write_signatures(pending_folder(workspace, key) / "signatures.parquet", table)
     return len(table)
 
 

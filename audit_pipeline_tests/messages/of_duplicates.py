@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from audit_pipeline.config import DuplicateSettings
 from audit_pipeline.duplicates.minhash_pairs import join_bands
-from audit_pipeline.duplicates.signatures import compute_signatures, join_signatures, read_signatures
+from audit_pipeline.duplicates.signatures import compute_signatures, join_signatures, read_signatures, write_signatures
 from audit_pipeline_tests.messages.case import Case, World
 
 KEY = "2026-01-02|s"
@@ -43,6 +43,19 @@ def signature_file(change: Callable[[pa.Table], pa.Table] | None) -> Callable[[W
     return cause
 
 
+def written_then_changed(rows: int, damage: bool) -> Callable[[World], object]:
+    """The cause that is a file of one row, changed by a byte after it was written or of a batch of ``rows`` rows."""
+
+    def cause(world: World) -> None:
+        path, settings = world.folder / "signatures.parquet", DuplicateSettings()
+        write_signatures(path, compute_signatures(pa.table({"chunk_id": ["a"], "text": ["a few words"]}), settings))
+        if damage:
+            path.write_bytes(path.read_bytes() + b" ")
+        read_signatures(path, KEY, rows=rows)
+
+    return cause
+
+
 def shortened(table: pa.Table) -> pa.Table:
     short = pa.array([table["signature"][0].as_py()[:256]], type=pa.binary())
     return table.set_column(4, table.schema.field("signature"), short)
@@ -59,6 +72,18 @@ CASES = [
         "a signature file of something else",
         signature_file(lambda table: table.select(["chunk_id", "status"])),
         "batch 2026-01-02|s: its signature file has other columns (chunk_id, status): "
+        "materialise minhash_signatures of batch 2026-01-02|s again",
+    ),
+    Case(
+        "a signature file that was changed since",
+        written_then_changed(1, damage=True),
+        "batch 2026-01-02|s: its signature file is not as its ingest wrote it: "
+        "materialise minhash_signatures of batch 2026-01-02|s again",
+    ),
+    Case(
+        "a signature file of other rows",
+        written_then_changed(1200, damage=False),
+        "batch 2026-01-02|s: its signature file has 1 row, the batch 1,200: "
         "materialise minhash_signatures of batch 2026-01-02|s again",
     ),
     Case(

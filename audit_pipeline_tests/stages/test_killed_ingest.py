@@ -146,6 +146,7 @@ def test_a_batch_killed_before_any_of_its_writes_is_made_whole_by_the_next_run(
         "probes.parquet",
         "provenance.json",
         "signatures.parquet",
+        "signatures.json",
         "integrity.parquet",
         "batch.json",
     ]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from audit_pipeline import schemas
@@ -50,6 +53,60 @@ def test_materialising_the_signatures_of_a_refused_batch_again_is_the_way_out(tm
     ):
         signatures(work)
     ingest_signatures(work, BATCH)
+    assert signatures(work).equals(before)
+
+
+def flipped(path: Path) -> None:
+    raw = bytearray(path.read_bytes())
+    raw[len(raw) // 3] ^= 1
+    path.write_bytes(bytes(raw))
+
+
+def rewritten(change: Callable[[pa.Table], pa.Table]) -> Callable[[Path], None]:
+    return lambda path: write_table(path, change(pq.read_table(path)))
+
+
+def with_column(name: str, change: Callable[[pa.ChunkedArray], pa.ChunkedArray]) -> Callable[[Path], None]:
+    place = schemas.SIGNATURES.get_field_index(name)
+    return rewritten(lambda table: table.set_column(place, schemas.SIGNATURES.field(name), change(table[name])))
+
+
+DAMAGE = {
+    "a flipped bit": flipped,
+    "signatures in another order": with_column("signature", lambda column: column.take(pa.array([1, 0]))),
+    "one hash for all": with_column("normalised_sha256", lambda column: column.take(pa.array([0, 0]))),
+    "a row less": rewritten(lambda table: table.slice(1)),
+    "a row twice": rewritten(lambda table: table.take(pa.array([0, 1, 1]))),
+    "no rows": rewritten(lambda table: table.slice(0, 0)),
+}
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+@pytest.mark.parametrize("way", DAMAGE)
+def test_a_file_that_its_ingest_did_not_write_is_refused_and_not_taken_over(
+    tmp_path: Path, way: str, recorded: bool
+) -> None:
+    work = ingested(tmp_path)
+    before = signatures(work)
+    manifest = work.manifest(BATCH)
+    assert manifest is not None
+    path = work.generation(manifest) / "signatures.parquet"
+    DAMAGE[way](path)
+    if not recorded:  # as an ingest of before there was a record left it: its rows can be counted
+        path.with_suffix(".json").unlink()
+        if pq.read_metadata(path).num_rows == 2:
+            return
+    with pytest.raises(AuditInputError, match=r"^batch 2026-01-02\|a: its .*minhash_signatures of batch .* again$"):
+        signatures(work)
+    ingest_signatures(work, BATCH)
+    assert signatures(work).equals(before)
+
+
+def test_a_file_of_before_there_was_a_record_is_read(tmp_path: Path) -> None:
+    work = ingested(tmp_path)
+    before = signatures(work)
+    for record in tmp_path.rglob("signatures.json"):
+        record.unlink()
     assert signatures(work).equals(before)
 
 

@@ -54,6 +54,17 @@ def cluster(seniority: np.ndarray, a: np.ndarray, b: np.ndarray) -> Clusters:
     return Clusters(member, representative[member])
 
 
+def in_numbers_only(nodes: Nodes, a: np.ndarray, b: np.ndarray, same_text_as: np.ndarray) -> int:
+    """How many chunks that are not the representative of their component differ from it in numbers only.
+
+    Of equal texts one counts, the one that stands for the text in ``same_text_as`` (n,): the others repeat it.
+    """
+    found = cluster(nodes.seniority, a, b)
+    own = (same_text_as[found.member] == found.member) & (same_text_as[found.representative] != found.member)
+    texts = (nodes.texts(side[own]) for side in (found.member, found.representative))
+    return sum(compare_numbers(text, other)[0] for text, other in zip(*texts, strict=True))
+
+
 def cluster_table(
     nodes: Nodes,
     found: Clusters,

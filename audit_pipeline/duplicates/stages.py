@@ -13,7 +13,15 @@ import pyarrow as pa
 from audit_pipeline.config import DuplicateSettings
 from audit_pipeline.duplicates import findings
 from audit_pipeline.duplicates.chains import find_chains
-from audit_pipeline.duplicates.clusters import DROP, REVIEW, cluster, cluster_table, components, redundancy
+from audit_pipeline.duplicates.clusters import (
+    DROP,
+    REVIEW,
+    cluster,
+    cluster_table,
+    components,
+    in_numbers_only,
+    redundancy,
+)
 from audit_pipeline.duplicates.exact_groups import group_exact
 from audit_pipeline.duplicates.floor import ALL, QUANTILES, TOLERANCE, UNLIKE, floor_table, measure_floor, measured
 from audit_pipeline.duplicates.floor_by_source import floors_by_source
@@ -161,7 +169,8 @@ def duplicate_clusters(
     that is None, the verified pairs. Window pairs never pass. Unless ``cosine`` (removal.cosine_alone) has earned it,
     only text that equals another or stands whole in it is offered for removal. Tables: ``duplicate_clusters``.
     Summary: ``redundancy`` (each lane including those before it; embedding None without a threshold, or where clusters
-    grew by chains) and ``clusters``. Findings: chained_clusters.
+    grew by chains), ``numbers_only`` (the part of that which differs from its representative in numbers only: distinct
+    facts) and ``clusters``. Findings: chained_clusters.
     """
     nodes = nodes_of(snapshot, roles, asked)
     pairs = from_table(nodes, candidate_pairs)
@@ -187,14 +196,17 @@ def duplicate_clusters(
         # Rows of which no text holds a word were compared by nothing: neither redundant nor free of it.
         return redundancy(len(nodes), pairs.a[edges], pairs.b[edges]) if (same_text_as >= 0).any() else None
 
+    def numbers(edges: np.ndarray, of: float | None) -> float | None:
+        siblings = in_numbers_only(nodes, pairs.a[edges], pairs.b[edges], same_text_as) if of else 0
+        return None if of is None else siblings / len(nodes)
+
     embedding = share(lexical | near) if threshold is not None else None
     told = findings.chained_clusters(chains, len(nodes), threshold, embedding, nodes)
+    embedding = embedding if chains is None else None
+    by_text = share(lexical)
     summary: dict[str, Any] = {
-        "redundancy": {
-            "exact": share(exact),
-            "lexical": share(lexical),
-            "embedding": embedding if chains is None else None,
-        },
+        "redundancy": {"exact": share(exact), "lexical": by_text, "embedding": embedding},
+        "numbers_only": {"lexical": numbers(lexical, by_text), "embedding": numbers(lexical | near, embedding)},
         "clusters": {
             "count": len(sizes),
             "members": len(table),

@@ -7,6 +7,7 @@ from typing import Any
 
 from audit_pipeline.duplicates.separation import MOSTLY, TRUSTED
 from audit_pipeline.report.duplicate_charts import share_of
+from audit_pipeline.report.redundancy_words import numbers_words, redundancy_parts
 from audit_pipeline.report.wording import interval, is_measured, number, per_10k, percent
 
 
@@ -15,6 +16,8 @@ def duplicates_view(audit: Mapping[str, Any]) -> dict[str, Any]:
     duplicates = audit["duplicates"]
     return {
         "sweep": [_sweep_row(row) for row in duplicates["sweep"]],
+        "redundancy": redundancy_parts(duplicates),
+        "numbers": numbers_words(duplicates),
         "queue": queue_notice(duplicates["sweep"]),
         "separation": separation_words(duplicates.get("separation")),
         "elsewhere": elsewhere_words(audit),

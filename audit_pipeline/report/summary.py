@@ -9,8 +9,8 @@ from typing import Any
 
 from audit_pipeline.plural import counted
 from audit_pipeline.report.finding_groups import FindingGroup, group_findings
+from audit_pipeline.report.redundancy_words import numbers_words, redundancy_parts
 from audit_pipeline.report.wording import (
-    REDUNDANCY,
     agreement_words,
     interval,
     is_measured,
@@ -45,7 +45,7 @@ def terminal_summary(audit: Mapping[str, Any], report: Path) -> str:
     head = [_clip(f"{audit['name']}: {verdict_words(audit)[1]} ({audit['verdict']['reading']})")]
     head += _wrapped(without_figures(audit["verdict"]["text"]), _VERDICT_LINES)
     figures = _figure_lines(audit)
-    tail = [_duplicates_line(audit), *_agreement_line(audit), f"{_threshold(audit)}; {_encoded(audit)}"]
+    tail = [*_duplicates_lines(audit), *_agreement_line(audit), f"{_threshold(audit)}; {_encoded(audit)}"]
     tail += [f"report  {page}", _EXIT_WORDS[exit_code(audit)]]
     room = LINES - len(head) - len(figures) - len(tail)
     return "\n".join([*head, *figures, *_finding_lines(audit["findings"], room), *map(_clip_unless_path, tail)]) + "\n"
@@ -107,10 +107,12 @@ def _finding(group: FindingGroup) -> list[str]:
     ]
 
 
-def _duplicates_line(audit: Mapping[str, Any]) -> str:
-    found = audit["duplicates"]["redundancy"]
-    kinds = [f"{percent(found[kind])} {words}" for kind, words in REDUNDANCY.items() if found[kind] is not None]
-    return f"redundant: {', '.join(kinds) or 'not measured'}"
+def _duplicates_lines(audit: Mapping[str, Any]) -> list[str]:
+    parts = redundancy_parts(audit["duplicates"])
+    kinds = [f"{percent(share)} {words}" for share, words in parts if share is not None]
+    numbers = numbers_words(audit["duplicates"])
+    said = f"redundant: {', '.join(kinds) or 'not measured'}"
+    return _wrapped(f"{said}; {numbers}" if numbers else said, 2)
 
 
 def _agreement_line(audit: Mapping[str, Any]) -> list[str]:

@@ -214,6 +214,20 @@ def test_redundancy_of_each_lane_includes_the_lanes_before_it():
     assert result.summary["redundancy"] == {"exact": 1 / 6, "lexical": 2 / 6, "embedding": 3 / 6}
 
 
+def test_what_differs_in_numbers_only_is_told_beside_the_redundancy_it_is_part_of():
+    notice = words_of(np.random.default_rng(11), 40)
+    texts = [f"{notice} order {number}" for number in (1, 2, 3)] + [f"{notice} ORDER 3", f"{notice} order"]
+    snapshot = snapshot_of(texts, at_degrees(0, 1, 2, 2, 3))
+    # Two are siblings of the representative; a copy of one repeats it, and the text without a number is neither.
+    for threshold in (None, 0.99):
+        summary = clustered(snapshot, threshold).summary
+        assert summary["redundancy"]["exact"] == 1 / 5
+        assert summary["redundancy"]["lexical"] == 4 / 5
+        assert summary["numbers_only"] == {"lexical": 2 / 5, "embedding": None if threshold is None else 2 / 5}
+    apart = clustered(snapshot_of([notice, f"{notice} end"], at_degrees(0, 1)), 0.99)
+    assert apart.summary["numbers_only"] == {"lexical": 0.0, "embedding": 0.0}
+
+
 def test_a_corpus_without_duplicates_has_no_clusters():
     result = clustered(snapshot_of(["one", "two"], at_degrees(0, 90)), 0.9)
     assert len(result.tables["duplicate_clusters"]) == 0

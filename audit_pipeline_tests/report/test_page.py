@@ -256,7 +256,7 @@ def test_texts_of_symbols_only_are_told_apart_from_what_was_compared() -> None:
     told = "stand in no comparison and in no share above"
     before = "".join(parsed(render_page(audit, {})).text).replace("\u00a0", " ")
     assert told not in before
-    assert "with paraphrases. Identical texts: 812 groups" in before
+    assert "with paraphrases (about 44.5 % of these pairs are duplicates). Identical texts: 812 groups" in before
     audit["duplicates"]["wordless"] = {"rows": 40, "copies": 30}
     after = "".join(parsed(render_page(audit, {})).text).replace("\u00a0", " ")
     assert f"(40 texts of symbols only, without a word, {told}; 30 of them repeat another verbatim); " in after

@@ -66,6 +66,19 @@ def test_what_was_not_measured_is_said_and_never_shown_as_a_figure() -> None:
     assert ", provisional)" in "".join(lines)
 
 
+def test_siblings_that_differ_in_numbers_only_are_not_called_redundant() -> None:
+    told = sample_audit()
+    assert "redundant: 2.1 % exact copies, 4.8 % with edited copies, 8.3 % with paraphrases (about 44.5 % of" in (
+        terminal_summary(told, REPORT)
+    )
+    assert "numbers only" not in terminal_summary(told, REPORT)
+    told["duplicates"]["redundancy"] = {"exact": 0.0, "lexical": 0.99995, "embedding": None}
+    told["duplicates"]["numbers_only"] = {"lexical": 0.99995, "embedding": None}
+    lines = " ".join(terminal_summary(told, REPORT).splitlines())
+    numbers = ">99.9 % more differ from others in numbers only: distinct facts, not redundant"
+    assert f"redundant: 0 % exact copies, 0 % with edited copies; {numbers}" in lines
+
+
 def test_long_messages_hostile_names_and_long_paths_keep_the_shape(audit: dict[str, Any]) -> None:
     wild = copy.deepcopy(audit)
     wild["verdict"]["text"] = "word " * 400

@@ -277,7 +277,10 @@ class DuplicateSettings(Settings):
     @field_validator("thresholds")
     @classmethod
     def _ascending(cls, thresholds: list[float]) -> list[float]:
-        return sorted(set(thresholds))
+        distinct = sorted(set(thresholds))
+        if len(distinct) < 2:
+            raise ValueError(f"a sweep takes at least two different thresholds, not {distinct[0]:g} alone: add another")
+        return distinct
 
     @model_validator(mode="after")
     def _bands_divide(self) -> DuplicateSettings:

@@ -18,7 +18,7 @@ def duplicates_view(audit: Mapping[str, Any]) -> dict[str, Any]:
         "sweep": [_sweep_row(row) for row in duplicates["sweep"]],
         "redundancy": redundancy_parts(duplicates),
         "numbers": numbers_words(duplicates),
-        "queue": queue_notice(duplicates["sweep"]),
+        "queue": queue_notice(duplicates["sweep"], duplicates["recommended"]["reason"]),
         "separation": separation_words(duplicates.get("separation")),
         "elsewhere": elsewhere_words(audit),
         "lane_recall": lane_recall_view(duplicates),
@@ -26,14 +26,17 @@ def duplicates_view(audit: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def queue_notice(sweep: Sequence[Mapping[str, Any]]) -> dict[str, str] | None:
-    """What share of the pairs over the recommended threshold are duplicates, and how loud to say so."""
+def queue_notice(sweep: Sequence[Mapping[str, Any]], reason: str = "") -> dict[str, str] | None:
+    """What share of the pairs over the recommended threshold are duplicates, and how loud to say so.
+
+    ``reason`` stands before it: what that says already is not said again.
+    """
     for row in sweep:
         if row["recommended"] and row.get("precision_queue") is not None:
             share = row["precision_queue"]
             said = f"Of the {number(row['to_read'])} pairs over it that are no exact copies, an estimated "
             tone = "good" if share >= TRUSTED else "bad" if share < MOSTLY else "unsure"
-            trust = "" if share >= TRUSTED else " Read them before anything is dropped."
+            trust = "" if share >= TRUSTED or "Read them" in reason else " Read them before anything is dropped."
             return {"tone": tone, "text": f"{said}{_queue(row)} are duplicates.{trust}"}
     return None
 

@@ -208,6 +208,11 @@ MISTAKES = [
         "duplicates.thresholds: List should have at least 2 items after validation, not 1",
     ),
     (
+        "a sweep of one threshold twice",
+        GOOD + "  duplicates: {thresholds: [0.9, 0.9]}\n",
+        "duplicates.thresholds: a sweep takes at least two different thresholds, not 0.9 alone: add another",
+    ),
+    (
         "managed without sources",
         NAME + ENCODER,
         "sources: a managed index needs at least one: add it, or set index.managed to false",

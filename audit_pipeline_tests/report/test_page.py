@@ -260,3 +260,11 @@ def test_texts_of_symbols_only_are_told_apart_from_what_was_compared() -> None:
     audit["duplicates"]["wordless"] = {"rows": 40, "copies": 30}
     after = "".join(parsed(render_page(audit, {})).text).replace("\u00a0", " ")
     assert f"(40 texts of symbols only, without a word, {told}; 30 of them repeat another verbatim); " in after
+
+
+def test_that_the_pairs_are_to_be_read_is_said_once() -> None:
+    audit = sample_audit()
+    audit["duplicates"]["recommended"]["reason"] += " Read them: it is a queue for a person, not a list to delete."
+    section = "".join(parsed(render_page(audit, {})).text).partition("Duplicates")[2]
+    assert section.count("Read them: ") == 1
+    assert "Read them before" not in section

@@ -9,6 +9,7 @@ from dagster._utils.schedules import is_valid_cron_schedule
 
 from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.errors import AuditInputError
+from audit_pipeline.memory import give_back
 from audit_pipeline.orchestration.home import end_dead_runs
 from audit_pipeline.orchestration.naming import (
     audit_job_name,
@@ -96,6 +97,9 @@ def discovery_sensor(settings: IndexAuditSettings, grid_start: dt.date) -> dg.Se
             found = discover(workspace, context.cursor, grid_start=grid_start)
         except AuditInputError as error:
             return dg.SensorResult(skip_reason=f"not read: {error}", cursor=context.cursor)
+        finally:  # the code server that ticks run in lives for days
+            workspace.release_store()
+            give_back()
         name = source_partitions_name(settings)
         new = sorted(set(found.sources) - set(context.instance.get_dynamic_partitions(name)))
         register = [dg.AddDynamicPartitionsRequest(name, new)] if new else []

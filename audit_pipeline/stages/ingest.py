@@ -72,14 +72,14 @@ def changed_batches(workspace: Workspace, scan: StoreScan | None = None) -> list
 
 def ingest_chunks(workspace: Workspace, key: str) -> dict[str, int] | None:
     """Validated rows of the batch into a new generation; None for a cell that never held anything."""
+    scan = workspace.scan()  # first: it reads the store, and the rows must be those whose content hash it has
     rows = workspace.store.read_batch(key)
     manifest = workspace.manifest(key)
     if not len(rows.chunks) and not len(rows.rejected) and manifest is None:
         return None
     _refuse_ids_of_unread(workspace, key, rows.chunks["chunk_id"])
     chunks = with_tokens(workspace, rows.chunks)
-    info = workspace.scan().batches.get(key)
-    generation = generation_of(workspace, info)
+    generation = generation_of(workspace, scan.batches.get(key))
     folder = workspace.state.batch(key) / generation
     write_table(folder / "chunks.parquet", chunks)
     write_table(folder / "rejected.parquet", rows.rejected)

@@ -64,7 +64,13 @@ class Recount:
         ]
         readable = self.pairs.loc[~self.pairs["copies"], "cosine"]
         found["weight"] = 0.0
-        for band, part in found[found["band"] != ""].groupby("band"):
+        banded = found[found["band"] != ""]
+        ends = banded["band"].str.split("-", expand=True).astype(float) if len(banded) else pd.DataFrame({0: [], 1: []})
+        below = banded["cosine"] < ends[0] - 1e-3
+        above = (banded["cosine"] > ends[1] + 1e-3) & (ends[1] < 1)
+        if (below | above).sum() * 50 > len(banded):  # drawn under other vectors: they say nothing of these candidates
+            return found
+        for band, part in banded.groupby("band"):
             low, high = (float(end) for end in str(band).split("-"))
             stands_for = int(((readable >= low) & (readable < (high if high < 1 else math.inf))).sum())
             found.loc[part.index, "weight"] = stands_for / len(part)

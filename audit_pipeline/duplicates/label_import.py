@@ -11,6 +11,7 @@ import numpy as np
 
 from audit_pipeline.duplicates.agreement import agreement, is_adjudicated
 from audit_pipeline.duplicates.answers import answer_of
+from audit_pipeline.duplicates.bands import with_points
 from audit_pipeline.duplicates.label_files import OVERFULL, Row
 from audit_pipeline.duplicates.labelled_pairs import CONSTRUCTED, CORPUS
 
@@ -121,6 +122,7 @@ def _label(row: Row, labeller: str) -> Row:
     label["labeller"] = " ".join((label["labeller"] or labeller).split())
     label["reason"] = " ".join(label["reason"].split())
     label["fraction"] = label["fraction"].replace(",", ".")  # as a spreadsheet of another language writes it
+    label["band"] = with_points(label["band"])
     return _canonical(label)
 
 

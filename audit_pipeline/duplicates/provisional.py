@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from audit_pipeline.duplicates.floor import ALL, UNLIKE, measured
 from audit_pipeline.duplicates.floor_of_unlike import LEAST_PAIRS, LEFT_OUT
+from audit_pipeline.duplicates.separation import caution
 from audit_pipeline.plural import counted
 
 
@@ -41,6 +42,7 @@ def provisional(none: dict[str, Any], floor: pa.Table, thresholds: list[float]) 
         "high": None,
         "provisional": True,
         "edge": over[0] in (0, len(thresholds) - 1),
+        "caution": caution(thresholds[over[0]], thresholds, None),
         "reason": f"No labelled pairs of this corpus: lowest threshold over {limit:.3f}, which one random pair in "
         "1,000 that is no copy reaches. It rests on the floor alone.",
     }

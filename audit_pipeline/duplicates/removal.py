@@ -22,8 +22,10 @@ class CosineAlone:
     reason: str
 
 
-def cosine_alone(recommended: Mapping[str, Any], sweep: Sequence[Mapping[str, Any]]) -> CosineAlone:
-    """What the parts ``recommended`` and ``sweep`` of audit.json allow.
+def cosine_alone(
+    recommended: Mapping[str, Any], sweep: Sequence[Mapping[str, Any]], bands: Mapping[str, Any] | None = None
+) -> CosineAlone:
+    """What the parts ``recommended``, ``sweep`` and labels.``bands`` of audit.json allow.
 
     A threshold is recommended for the balance of precision and recall, and may be the best of a bad lot. Removal asks
     for more: of the pairs that pass, nine in ten must be duplicates, by precision in the queue (what passes among the
@@ -34,6 +36,9 @@ def cosine_alone(recommended: Mapping[str, Any], sweep: Sequence[Mapping[str, An
         return CosineAlone(False, None, f"No threshold is recommended: {_OTHERWISE}.")
     if recommended["provisional"]:
         return CosineAlone(False, None, f"No label stands behind the provisional threshold: {_OTHERWISE}.")
+    if bands is not None and bands["banded"] and not bands["used"]:
+        # Drawn by band, the labels over the threshold are no sample of the candidates over it.
+        return CosineAlone(False, None, f"The score bands of the labels do not hold: {_OTHERWISE}.")
     row = next(row for row in sweep if row["threshold"] == threshold)
     in_queue = row["precision_queue"] is not None
     precision = row["precision_queue"] if in_queue else row["precision"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -90,11 +90,40 @@ def separation_of(resampled: Resampled, judged: Judged, sweep: pa.Table) -> Sepa
     return Separation(labels, candidates, threshold, decides, resampled.drawn_by)
 
 
+def caution(threshold: float, thresholds: Sequence[float], separation: Separation | None) -> str | None:
+    """Why a recommended row is not to be relied on as it stands, and what to do; None where nothing speaks against it.
+
+    It is at an edge of the sweep, or the AUC of the labels decided though among the candidates, from the lowest row up,
+    the cosine tells the classes hardly apart.
+    """
+    said = []
+    if threshold == thresholds[0]:
+        said.append(
+            f"{threshold:g} is the lowest row of the sweep and a better one may lie below: extend "
+            "duplicates.thresholds downwards first (scores of regime query lie lower than those of stored vectors)."
+        )
+    elif threshold == thresholds[-1]:
+        said.append(
+            f"{threshold:g} is the highest row of the sweep and a better one may lie above: extend "
+            "duplicates.thresholds upwards first."
+        )
+    if separation is not None and separation.decides == LABELS and separation.candidates is not None:
+        found = separation.candidates
+        if found.value < LEAST_AUC:
+            said.append(
+                f"Among the candidates from {separation.threshold:g} upwards the cosine hardly tells duplicates from "
+                f"others (AUC {found.value:.2f}, {found.duplicates} and {found.others} labelled): the advice rests on "
+                "easy pairs below. Label more pairs above it, or begin the sweep lower."
+            )
+    return " ".join(said) or None
+
+
 def queue_words(row: Mapping[str, Any]) -> str:
     """What share of the pairs over a row's threshold are duplicates, in a sentence that names its uncertainty."""
     share = row["precision_queue"]
     if share is None:
-        return "What share of the pairs over it are duplicates was not measured: no label that passes carries a band."
+        words = "What share of the pairs over it are duplicates was not measured: "
+        return words + "no label that passes says how many candidates it stands for."
     low, high, n = row["precision_queue_low"], row["precision_queue_high"], row["precision_queue_n"]
     words = f"Of the pairs over it that are no exact copies an estimated {100 * share:.0f} % are duplicates"
     words += f" ({100 * low:.0f} to {100 * high:.0f} %, n {n})." if low is not None else f" (n {n})."

@@ -41,8 +41,8 @@ from audit_pipeline.duplicates.recommend import LEAST_LABELS, Resampled, best_ro
 from audit_pipeline.duplicates.regime import QueryRole, name_regime, regime_words
 from audit_pipeline.duplicates.removal import CosineAlone
 from audit_pipeline.duplicates.rows import Nodes, nodes_of
-from audit_pipeline.duplicates.separation import Separation, queue_words, separation_of
-from audit_pipeline.duplicates.sweep import Candidates, Judged, sweep_table
+from audit_pipeline.duplicates.separation import Separation, caution, queue_words, separation_of
+from audit_pipeline.duplicates.sweep import Candidates, Judged, sweep_table, weights_of
 from audit_pipeline.findings import Finding
 from audit_pipeline.index.snapshot import TableSnapshot
 from audit_pipeline.results import StageResult
@@ -107,6 +107,9 @@ def threshold_sweep(
     )
     separation = separation_of(resampled, judged, table) if resampled is not None else None
     recommended, found = _recommend(table, judged, resampled, separation, similarity_floor, settings.thresholds)
+    bands = weights_of(swept, judged)
+    if bands.words:
+        recommended["reason"] += f" {bands.words}"
     recommended, found = name_regime(recommended, found, settings.regime, asked)
     chosen = [threshold == recommended["threshold"] for threshold in settings.thresholds]
     table = table.set_column(
@@ -137,6 +140,7 @@ def threshold_sweep(
             "conflicts": known.conflicts,
             "adjudicated": known.adjudicated,
             "agreement": known.agreement,
+            "bands": bands.as_dict(),
         },
     }
     return StageResult({"threshold_sweep": table}, summary, found)
@@ -232,7 +236,7 @@ def _recommend(
     thresholds: list[float],
 ) -> tuple[dict[str, Any], list[Finding]]:
     """The ``recommended`` part of audit.json, and no_usable_threshold where labels exist but do not suffice."""
-    none = {"threshold": None, "low": None, "high": None, "provisional": False, "edge": False}
+    none = {"threshold": None, "low": None, "high": None, "provisional": False, "edge": False, "caution": None}
     if not len(judged.labels):
         return provisional(none, floor, thresholds), []
     few = min(judged.duplicates, judged.others) < LEAST_LABELS
@@ -246,8 +250,9 @@ def _recommend(
     edge = row in (0, len(thresholds) - 1)
     reason = f"Largest precision + recall of the pipeline ({precision[row]:.3f} + {recall[row]:.3f})."
     reason += f" {queue_words(table.slice(row, 1).to_pylist()[0])}"
-    if edge:
-        reason += f" It is the {'lowest' if row == 0 else 'highest'} row: extend duplicates.thresholds beyond it."
+    beware = caution(thresholds[row], thresholds, separation)
+    if beware:
+        reason += f" {beware}"
     low_row, high_row = resampled.row_low, resampled.row_high
     return {
         "threshold": thresholds[row],
@@ -255,6 +260,7 @@ def _recommend(
         "high": None if high_row is None else thresholds[high_row],
         "provisional": False,
         "edge": edge,
+        "caution": beware,
         "reason": reason,
     }, []
 

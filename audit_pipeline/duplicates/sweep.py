@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from audit_pipeline import schemas
+from audit_pipeline.duplicates.bands import BandWeights, band_weights
 from audit_pipeline.duplicates.floor import ALL, TOLERANCE, share_name, statistic
 from audit_pipeline.duplicates.labelled_pairs import LabelledPairs
 from audit_pipeline.duplicates.recommend import Resampled, resample, steps
-
-_BAND = re.compile(r"^\s*(-?[0-9.]+)\s*(?:-|\.\.|,)\s*(-?[0-9.]+)\s*$")
 
 
 @dataclass(frozen=True)
@@ -75,9 +73,8 @@ def sweep_table(
     """
     duplicate = judged.labels.duplicate
     cuts = np.array(thresholds) - TOLERANCE
-    # Equal texts need no reading, so they are no part of the queue that the labels were drawn from.
     copies = candidates.same_text[candidates.a] == candidates.same_text[candidates.b]
-    weights = queue_weights(judged.labels.band, candidates.cosine[~copies])
+    weights = weights_of(candidates, judged).weights
     resampled = None
     if judged.duplicates and judged.others:
         resampled = resample(
@@ -130,28 +127,10 @@ def sweep_table(
     return pa.Table.from_pylist(rows, schema=schemas.THRESHOLD_SWEEP), resampled
 
 
-def queue_weights(bands: list[str | None], candidate_cosine: np.ndarray) -> np.ndarray | None:
-    """Candidates per labelled pair in each pair's score band, (n,); None where no pair has a band "low-high", or where
-    bands overlap: candidates that lie in two of them would count twice.
-
-    Labels are drawn band by band at different rates; the weight undoes the rate. A pair without a band was not drawn
-    by band (it was sought out by name or at random) and says nothing about the share in the queue: its weight is 0. A
-    band holds low <= cosine < high, and 1 where its high end reaches 1.
-    """
-    matches = [_BAND.match(band or "") for band in bands]
-    drawn = np.array([match is not None for match in matches], dtype=bool)
-    limits = [(float(match[1]), float(match[2])) for match in matches if match is not None]
-    if not limits:
-        return None
-    distinct, place, labelled = np.unique(np.array(limits), axis=0, return_inverse=True, return_counts=True)
-    if np.any(distinct[1:, 0] < distinct[:-1, 1]):
-        return None
-    known = np.sort(candidate_cosine[~np.isnan(candidate_cosine)])
-    high = np.where(distinct[:, 1] >= 1.0, np.inf, distinct[:, 1])
-    population = np.searchsorted(known, high) - np.searchsorted(known, distinct[:, 0])
-    weights = np.zeros(len(bands))
-    weights[drawn] = (population / labelled)[place.reshape(-1)]
-    return weights
+def weights_of(candidates: Candidates, judged: Judged) -> BandWeights:
+    """What each judged pair stands for. Equal texts need no reading: no queue that labels were drawn from has them."""
+    copies = candidates.same_text[candidates.a] == candidates.same_text[candidates.b]
+    return band_weights(judged.labels.band, judged.cosine, candidates.cosine[~copies])
 
 
 def _queue_precision(weights: np.ndarray | None, passes: np.ndarray, duplicate: np.ndarray) -> float | None:

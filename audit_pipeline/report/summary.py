@@ -25,6 +25,7 @@ from audit_pipeline.report.wording import (
 
 LINES, COLUMNS = 24, 100
 _VERDICT_LINES = 4
+_THRESHOLD_LINES = 2
 _EXIT_WORDS = {
     0: "exit 0: no error finding",
     1: "exit 1: at least one error finding",
@@ -45,7 +46,7 @@ def terminal_summary(audit: Mapping[str, Any], report: Path) -> str:
     head = [_clip(f"{audit['name']}: {verdict_words(audit)[1]} ({audit['verdict']['reading']})")]
     head += _wrapped(without_figures(audit["verdict"]["text"]), _VERDICT_LINES)
     figures = _figure_lines(audit)
-    tail = [*_duplicates_lines(audit), *_agreement_line(audit), f"{_threshold(audit)}; {_encoded(audit)}"]
+    tail = [*_duplicates_lines(audit), *_agreement_line(audit), *_threshold_lines(audit)]
     tail += [f"report  {page}", _EXIT_WORDS[exit_code(audit)]]
     room = LINES - len(head) - len(figures) - len(tail)
     return "\n".join([*head, *figures, *_finding_lines(audit["findings"], room), *map(_clip_unless_path, tail)]) + "\n"
@@ -120,12 +121,17 @@ def _agreement_line(audit: Mapping[str, Any]) -> list[str]:
     return [f"labels: {words}"] if words else []
 
 
-def _threshold(audit: Mapping[str, Any]) -> str:
+def _threshold_lines(audit: Mapping[str, Any]) -> list[str]:
     row = audit["duplicates"]["recommended"]
     if row["threshold"] is None:
-        return f"no duplicate threshold recommended (regime {row['regime']})"
+        why = row["reason"].partition(" Regime ")[0].removeprefix("No cosine threshold can be recommended: ")
+        said = f"no duplicate threshold recommended (regime {row['regime']}): {why}"
+        return [*_wrapped(said, _THRESHOLD_LINES), _encoded(audit)]
     provisional = ", provisional" if row["provisional"] else ""
-    return f"duplicates from cosine {row['threshold']:g} (regime {row['regime']}{provisional})"
+    said = f"duplicates from cosine {row['threshold']:g} (regime {row['regime']}{provisional})"
+    if row.get("caution"):
+        return [*_wrapped(f"{said}, but {row['caution']}", _THRESHOLD_LINES), _encoded(audit)]
+    return [f"{said}; {_encoded(audit)}"]
 
 
 def _encoded(audit: Mapping[str, Any]) -> str:

@@ -158,6 +158,6 @@ def duplicate_clusters(workspace: Workspace) -> StageResult:
         swept["recommended"]["threshold"],
         workspace.settings.duplicates,
         roles_of_batches(workspace),
-        cosine=cosine_alone(swept["recommended"], swept["sweep"]),
+        cosine=cosine_alone(swept["recommended"], swept["sweep"], swept["labels"]["bands"]),
         asked=texts_in_query_role(workspace),
     )

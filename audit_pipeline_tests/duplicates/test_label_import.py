@@ -62,11 +62,21 @@ def test_a_row_without_an_answer_is_no_label_even_where_a_name_stands_in_it():
 
 def test_a_label_has_its_ids_in_order_its_hashes_and_its_name():
     (label,) = checked(
-        {"chunk_id_a": "b", "chunk_id_b": "a", "text_sha256_a": "2" * 64, "duplicate": "WAHR", "fraction": "0,5"}
+        {
+            "chunk_id_a": "b",
+            "chunk_id_b": "a",
+            "text_sha256_a": "2" * 64,
+            "duplicate": "WAHR",
+            "fraction": "0,5",
+            "band": "0,90-0,92",
+        }
     ).labels
     assert (label["chunk_id_a"], label["chunk_id_b"]) == ("a", "b")
     assert (label["text_sha256_a"], label["text_sha256_b"]) == ("1" * 64, "2" * 64)  # the missing one filled in
-    assert (label["duplicate"], label["labeller"], label["fraction"]) == ("true", "ann", "0.5")
+    assert (label["duplicate"], label["labeller"], label["fraction"], label["band"]) == (
+        *("true", "ann", "0.5"),
+        "0.90-0.92",
+    )
 
 
 def test_without_a_corpus_ids_and_texts_are_taken_as_they_are():

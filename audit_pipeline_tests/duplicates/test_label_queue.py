@@ -7,12 +7,12 @@ import pyarrow as pa
 import pytest
 
 from audit_pipeline import schemas
+from audit_pipeline.duplicates.bands import band_weights
 from audit_pipeline.duplicates.label_pool import KEPT, pair_order, pool_of_random_pairs, pool_table
 from audit_pipeline.duplicates.label_queue import BAND, MINHASH_ONLY, NEAR_MISS, RANDOM, Pool, draw_queue, even_shares
 from audit_pipeline.duplicates.lanes import neighbour_lane
 from audit_pipeline.duplicates.rows import nodes_of
 from audit_pipeline.duplicates.signatures import compute_signatures
-from audit_pipeline.duplicates.sweep import queue_weights
 from audit_pipeline_tests.duplicates.snapshots import SETTINGS, at_degrees, neighbour_ids, pair_ids, snapshot_of
 
 THRESHOLDS = [0.9, 0.95]
@@ -91,20 +91,18 @@ def test_from_a_cosine_up_whole_bands_are_drawn_and_nothing_else():
 
 def test_the_weights_of_the_sweep_undo_the_fractions():
     queue = of(draw_queue(pool(CANDIDATES), THRESHOLDS, 100, 0), BAND)
-    weights = queue_weights(queue["band"].to_pylist(), np.array([row["cosine"] for row in CANDIDATES]))
+    drawn, every = queue["cosine"].to_numpy(), np.array([row["cosine"] for row in CANDIDATES])
+    weights = band_weights(queue["band"].to_pylist(), drawn, every).weights
+    assert weights is not None
     assert weights == pytest.approx(1 / queue["fraction"].to_numpy())
     assert weights.sum() == pytest.approx(len(CANDIDATES))
-
-
-def test_bands_that_overlap_give_no_weights():
-    assert queue_weights(["0.80-0.90", "0.85-0.95"], np.array([0.82, 0.87, 0.92])) is None
-    assert queue_weights(["0.80-0.90", "0.90-0.95"], np.array([0.82, 0.87, 0.92])) == pytest.approx([2, 1])
 
 
 def test_a_negative_cosine_has_a_band_that_the_sweep_reads():
     queue = draw_queue(pool([candidate(1, -0.2), candidate(2, 0.5)]), THRESHOLDS, 10, 0)
     assert queue["band"].to_pylist() == ["-1.00..0.80"] * 2
-    assert queue_weights(queue["band"].to_pylist(), np.array([-0.2, 0.5])) == pytest.approx([1, 1])
+    found = band_weights(queue["band"].to_pylist(), queue["cosine"].to_numpy(), np.array([-0.2, 0.5]))
+    assert found.weights == pytest.approx([1, 1])
 
 
 def test_copies_windows_and_unscored_pairs_are_no_part_of_it():

@@ -35,6 +35,18 @@ def test_cosine_alone_drops_where_nine_in_ten_of_the_recommended_row_are_duplica
     assert (found.drops, found.precision) == (drops, precision if queue is None else queue)
 
 
+def test_labels_whose_bands_do_not_hold_let_nothing_be_dropped():
+    def with_bands(banded, used):
+        rows = [{"threshold": 0.96, "precision": 0.95, "precision_queue": None}]
+        bands = {"banded": banded, "used": used}
+        return cosine_alone({"threshold": 0.96, "provisional": False}, rows, bands)
+
+    assert with_bands(0, False).drops
+    assert with_bands(9, True).drops
+    assert not with_bands(9, False).drops
+    assert "bands of the labels do not hold" in with_bands(9, False).reason
+
+
 def test_the_reason_names_the_figure_it_rests_on():
     assert verdict(0.95, 0.304).reason == (
         "Of the candidate pairs (by the labels drawn from them) that pass 0.96, 30.4% are duplicates, under 90%: only "

@@ -88,6 +88,7 @@ def test_a_draw_that_makes_the_classes_look_alike_does_not_hide_that_the_candida
     assert separation.labels.value < 0.75
     assert (separation.decides, separation.suffices) == (CANDIDATES, True)
     assert recommended["threshold"] is not None
+    assert "hardly tells" not in recommended["reason"]
     plain = Judged(replace(judged.labels, band=[None] * len(judged.labels)), judged.cosine, judged.candidate)
     recommended, separation, _, _ = judged_by(candidates, plain)
     assert (separation.candidates, separation.decides, recommended["threshold"]) == (None, LABELS, None)
@@ -102,6 +103,11 @@ def test_a_sweep_that_begins_where_most_pairs_are_duplicates_needs_nothing_sorte
     assert separation.candidates.low < 0.75
     assert (separation.decides, separation.suffices) == (LABELS, True)
     assert (recommended["threshold"], recommended["edge"]) == (0.9, True)
+    assert (
+        "Among the candidates from 0.9 upwards the cosine hardly tells duplicates from others (AUC 0.5"
+        in (recommended["caution"])
+    )
+    assert recommended["caution"] in recommended["reason"]
 
 
 def test_too_few_labels_of_a_class_over_the_lowest_threshold_cannot_decide() -> None:

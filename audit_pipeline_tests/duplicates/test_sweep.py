@@ -11,7 +11,6 @@ from audit_pipeline.duplicates.lanes import exact_and_minhash, merge_lanes, neig
 from audit_pipeline.duplicates.recommend import best_row
 from audit_pipeline.duplicates.signatures import compute_signatures
 from audit_pipeline.duplicates.stages import similarity_floor, threshold_sweep
-from audit_pipeline.duplicates.sweep import queue_weights
 from audit_pipeline_tests.duplicates.snapshots import SETTINGS, at_degrees, pair_ids, shuffled, snapshot_of
 
 
@@ -207,7 +206,26 @@ def test_the_best_row_at_the_edge_of_the_sweep_says_so(tmp_path):
     result, _ = swept(pairs_at(np.where(duplicate, 0.91, 0.80)), settings_with([0.90, 0.95]), labels, path)
     recommended = result.summary["recommended"]
     assert (recommended["threshold"], recommended["edge"]) == (0.90, True)
-    assert "lowest row" in recommended["reason"]
+    assert "extend duplicates.thresholds downwards" in recommended["caution"]
+    assert recommended["caution"] in recommended["reason"]
+    result, _ = swept(pairs_at(np.where(duplicate, 0.96, 0.90)), settings_with([0.90, 0.95]), labels, path)
+    assert "extend duplicates.thresholds upwards" in result.summary["recommended"]["caution"]
+    result, _ = swept(pairs_at(np.where(duplicate, 0.93, 0.90)), settings_with([0.90, 0.92, 0.95]), labels, path)
+    assert (result.summary["recommended"]["threshold"], result.summary["recommended"]["caution"]) == (0.92, None)
+
+
+@pytest.mark.parametrize(("band", "queue"), [("0.90-0.95", 0.5), ("0.95-1.00", None), ("0,90..0,95", 0.5)])
+def test_bands_of_other_vectors_give_no_precision_of_the_queue_and_the_advice_says_so(tmp_path, band, queue):
+    # Every label lies at .91 now. Drawn at .95 and over, they say nothing of the candidates there are today.
+    duplicate = np.arange(100) < 50
+    labels = [[*row[:4], band] for row in labels_of(duplicate)]
+    result, _ = swept(pairs_at([0.91] * 100), settings_with([0.90, 0.95]), labels, tmp_path / "pairs.csv")
+    assert result.summary["sweep"][0]["precision_queue"] == queue
+    bands, reason = result.summary["labels"]["bands"], result.summary["recommended"]["reason"]
+    assert (bands["used"], bands["outside"]) == (queue is not None, 0 if queue else 100)
+    told = "100 of 100 labels lie outside their score band now"
+    assert (told in reason) is (told in str(bands["words"])) is (queue is None)
+    assert (result.summary["separation"]["candidates"] is None) is (queue is None)
 
 
 def test_without_labels_the_row_over_the_floor_is_provisional_and_precision_is_null():
@@ -240,16 +258,6 @@ def test_the_provisional_row_is_over_the_floor_of_all_and_of_different_sources(o
     recommended = threshold_sweep(snapshot, *nothing, SETTINGS).summary["recommended"]
     assert (recommended["threshold"], recommended["provisional"]) == (0.96, True)
     assert "over 0.950" in recommended["reason"]
-
-
-def test_precision_of_the_queue_undoes_the_sampling_rate_of_the_bands():
-    # Ten candidates in the low band and two in the high one; two labels were drawn from each.
-    candidates = np.array([0.91] * 10 + [0.97] * 2)
-    weights = queue_weights(["0.90-0.95", "0.90-0.95", "0.95-1.00", "0.95-1.00"], candidates)
-    assert weights.tolist() == [5, 5, 1, 1]
-    assert queue_weights(["0.90-0.95", None], candidates).tolist()[1] == 0
-    assert queue_weights([None, ""], candidates) is None
-    assert queue_weights([], candidates) is None
 
 
 def test_precision_of_the_queue_in_the_sweep(tmp_path):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import copy
 import re
+from copy import deepcopy
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -268,3 +269,23 @@ def test_that_the_pairs_are_to_be_read_is_said_once() -> None:
     section = "".join(parsed(render_page(audit, {})).text).partition("Duplicates")[2]
     assert section.count("Read them: ") == 1
     assert "Read them before" not in section
+
+
+def test_a_threshold_that_is_not_to_be_relied_on_is_no_bold_advice(audit: dict[str, Any]) -> None:
+    plain = render_page(audit, {})
+    assert "<b>Call two chunks duplicates from cosine 0.96</b>" in plain
+    doubtful = deepcopy(audit)
+    doubtful["duplicates"]["recommended"]["caution"] = "0.96 is the lowest row of the sweep."
+    doubtful["duplicates"]["labels"]["bands"] = {"words": "9 of 9 labels lie outside."}
+    page = render_page(doubtful, {})
+    assert "<b>Call two chunks" not in page
+    text = " ".join("".join(parsed(page).text).split())
+    assert "The best row of this sweep is cosine 0.96 in regime stored (95 %: 0.94 to 0.97). 0.96 is the lowest" in text
+    assert "9 of 9 labels lie outside." in text
+    assert "9 of 9 labels" not in plain
+
+
+def test_the_page_says_what_was_drawn_for_the_intervals(audit: dict[str, Any]) -> None:
+    separation = audit["duplicates"]["separation"]
+    assert "families of labelled pairs" in separation_words(separation)
+    assert "chunks drawn 2,000 times, as one family" in separation_words(separation | {"drawn_by": "chunks"})

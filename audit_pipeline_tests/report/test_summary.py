@@ -112,3 +112,19 @@ def test_agreement_of_labellers_is_told_where_pairs_were_judged_twice() -> None:
     told = "labels: 2 people agree on 97.0 % (91.5 to 99.0 %) of 100, kappa 0.94, 2 in conflict, not used, 1 ..."
     assert line == told
     assert "people agree" not in terminal_summary(sample_audit(labels=False), REPORT)
+
+
+def test_the_screen_says_why_no_threshold_is_recommended_or_one_not_to_be_relied_on(audit: dict[str, Any]) -> None:
+    duplicates = audit["duplicates"]
+    caution = "0.9 is the lowest row of the sweep and a better one may lie below: extend duplicates.thresholds. " * 3
+    reason = "No cosine threshold can be recommended: 4 duplicates and 9 non-duplicates are labelled. Regime stored: x."
+    for changed, told in (
+        ({"threshold": None, "reason": reason}, "(regime stored): 4 duplicates and 9 non-duplicates are labelled.\n"),
+        ({"threshold": 0.9, "caution": caution}, "cosine 0.9 (regime stored), but 0.9 is the lowest row of the sweep"),
+    ):
+        part = duplicates | {"recommended": duplicates["recommended"] | changed}
+        screen = terminal_summary(audit | {"duplicates": part}, Path("reports/manual"))
+        assert told in screen
+        assert "\nencoded " in screen
+        assert len(screen.splitlines()) <= 24
+        assert max(map(len, screen.splitlines())) <= 100

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-LEAST_PRECISION = 0.9
+from audit_pipeline.duplicates.separation import TRUSTED
+
 _OTHERWISE = "only chunks whose text equals that of one that stays, or stands whole in it, are offered for removal"
 
 
@@ -46,6 +47,6 @@ def cosine_alone(
         return CosineAlone(False, None, f"No labelled pair passes {threshold:g}: {_OTHERWISE}.")
     pairs = "candidate pairs (by the labels drawn from them)" if in_queue else "labelled pairs"
     share = f"Of the {pairs} that pass {threshold:g}, {precision:.1%} are duplicates"
-    if precision < LEAST_PRECISION:
-        return CosineAlone(False, precision, f"{share}, under {LEAST_PRECISION:.0%}: {_OTHERWISE}.")
+    if precision < TRUSTED:
+        return CosineAlone(False, precision, f"{share}, under {TRUSTED:.0%}: {_OTHERWISE}.")
     return CosineAlone(True, precision, f"{share}: their cosine alone is enough to offer a chunk for removal.")

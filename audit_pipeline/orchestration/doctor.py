@@ -175,7 +175,11 @@ def dead_runs(instance: dg.DagsterInstance) -> list[Line]:
     """Runs that are unfinished although their process is gone."""
     dead, others = unfinished_runs(instance)
     unknown = [run for run in others if PROCESS_TAG not in run.tags]
-    aside = f"; {counted(len(unknown), 'unfinished run')} without a known process, which this cannot judge" if unknown else ""
+    aside = (
+        f"; {counted(len(unknown), 'unfinished run')} without a known process, which this cannot judge"
+        if unknown
+        else ""
+    )
     if dead:
         seen = f"{counted(len(dead), 'run')} of processes that are gone: {_some([run.run_id for run in dead])}{aside}"
         return [Line("runs of dead processes", "fail", seen, "audit-pipeline run ends them and frees their slots")]

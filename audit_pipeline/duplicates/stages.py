@@ -235,16 +235,22 @@ def _recommend(
     floor: pa.Table,
     thresholds: list[float],
 ) -> tuple[dict[str, Any], list[Finding]]:
-    """The ``recommended`` part of audit.json, and no_usable_threshold where labels exist but do not suffice."""
+    """The ``recommended`` part of audit.json, and no_usable_threshold where labels exist but do not suffice.
+
+    ``withheld`` is then the row that a recommendation would have named, so that a reader sees what was not advised.
+    """
     none = {"threshold": None, "low": None, "high": None, "provisional": False, "edge": False, "caution": None}
     if not len(judged.labels):
         return provisional(none, floor, thresholds), []
+    precision, recall = table["precision"].to_pylist(), table["recall_pipeline"].to_pylist()
+    row = best_row(precision, recall)
     few = min(judged.duplicates, judged.others) < LEAST_LABELS
     if few or resampled is None or separation is None or not separation.suffices:
         found = findings.no_usable_threshold(judged.duplicates, judged.others, separation)
-        return none | {"reason": found[0].message}, found
-    precision, recall = table["precision"].to_pylist(), table["recall_pipeline"].to_pylist()
-    row = best_row(precision, recall)
+        withheld = None
+        if row is not None and resampled is not None:
+            withheld = {"threshold": thresholds[row], **_interval_of_rows(resampled, thresholds)}
+        return none | {"reason": found[0].message, "withheld": withheld}, found
     if row is None:
         return none | {"reason": "No labelled pair passes any threshold of the sweep."}, []
     edge = row in (0, len(thresholds) - 1)
@@ -253,16 +259,20 @@ def _recommend(
     beware = caution(thresholds[row], thresholds, separation)
     if beware:
         reason += f" {beware}"
-    low_row, high_row = resampled.row_low, resampled.row_high
     return {
         "threshold": thresholds[row],
-        "low": None if low_row is None else thresholds[low_row],
-        "high": None if high_row is None else thresholds[high_row],
+        **_interval_of_rows(resampled, thresholds),
         "provisional": False,
         "edge": edge,
         "caution": beware,
         "reason": reason,
     }, []
+
+
+def _interval_of_rows(resampled: Resampled, thresholds: list[float]) -> dict[str, float | None]:
+    """``low`` and ``high``: between which thresholds the best row of 95 % of the draws lies."""
+    ends = {"low": resampled.row_low, "high": resampled.row_high}
+    return {name: None if row is None else thresholds[row] for name, row in ends.items()}
 
 
 def _without_windows(labels: LabelledPairs, pairs: Pairs, nodes: int) -> tuple[LabelledPairs, int]:

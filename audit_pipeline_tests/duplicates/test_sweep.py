@@ -175,10 +175,15 @@ def test_classes_that_the_cosine_does_not_separate_have_no_usable_threshold(tmp_
     result, _ = swept(pairs_at(cosine), settings, labels_of(duplicate), tmp_path / "pairs.csv")
     assert result.summary["recommended"]["threshold"] is None
     assert "no_usable_threshold" in [finding.code for finding in result.findings]
-    assert not any(result.tables["threshold_sweep"]["recommended"].to_pylist())
+    table = result.tables["threshold_sweep"]
+    assert not any(table["recommended"].to_pylist())
+    both = [p + r for p, r in zip(table["precision"].to_pylist(), table["recall_pipeline"].to_pylist(), strict=True)]
+    withheld = result.summary["recommended"]["withheld"]
+    assert withheld["threshold"] == settings.thresholds[both.index(max(both))]
+    assert withheld["low"] <= withheld["threshold"] <= withheld["high"]
     apart = generator.normal(np.where(duplicate, 0.78, 0.70), 0.02)
     clean, _ = swept(pairs_at(apart), settings, labels_of(duplicate), tmp_path / "pairs.csv")
-    assert clean.summary["recommended"]["threshold"] == 0.75
+    assert (clean.summary["recommended"]["threshold"], clean.summary["recommended"].get("withheld")) == (0.75, None)
     assert "no_usable_threshold" not in [finding.code for finding in clean.findings]
 
 

@@ -15,10 +15,10 @@ def with_ten_partitions(table: Any) -> None:
 
 
 def test_the_remedy_of_a_starved_search_is_the_settings_that_heal_it(audit_table: AuditTable, corpus: Corpus) -> None:
-    table, sample = corpus.rows(slice(None)), {"ann_sweep": 60}
+    table, sample = corpus.rows(slice(None)), {"ann_sweep": 120}
     starved = audit_table(table, after=with_ten_partitions, metric="cosine", search={"nprobes": 1}, sample=sample)
     found, sweep = starved.finding("ann_recall_low"), starved.report["ann_sweep"]
-    assert (sweep["status"], sweep["n"], sweep["partitions"]) == ("raise", 60, 10)
+    assert (sweep["status"], sweep["n"], sweep["partitions"]) == ("raise", 120, 10)
     assert found["remedy"] == sweep["text"]
     assert found["evidence"]["settings"] == sweep["yaml"]
     named = yaml.safe_load(sweep["yaml"])

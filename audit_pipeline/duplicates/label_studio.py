@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, unquote
 
 from audit_pipeline.errors import AuditInputError
 
 YES, NO = "duplicate", "not a duplicate"
 _ANSWER, _REASON = "duplicate", "reason"  # the names of the two controls
 _ASKED = ("duplicate", "reason", "labeller")
+
+# The id of a result says whose answer it is and which. Label Studio makes an imported annotation its importer's and drops
+# names it does not know, but keeps results as they are; an id of its own never holds a colon, and ends before a "#".
+_HANDED_ON = re.compile(r"labeller:([^:#]*):(true|false)")
 
 # The answer is a choice about the first text: a Choices control stands for one object.
 CONFIG = f"""\
@@ -46,8 +52,8 @@ def rows_of(text: str, path: Path) -> list[dict[str, str]]:
     """A row for each annotation of a JSON export (a list of tasks with data and annotations), of a task without any
     one without an answer. Raises AuditInputError.
 
-    The labeller is the annotation's own, else who completed it: an e-mail address, or the user's number. Skipped
-    annotations are no answers.
+    An answer that was handed on (tasks_of) stays its labeller's. One that was given or changed there is the user's: the
+    e-mail address, or "user" and the number. Skipped annotations are no answers.
     """
     try:
         tasks = json.loads(text)
@@ -79,30 +85,50 @@ def plain(value: Any) -> str:
 
 
 def _answer(annotation: dict[str, Any]) -> dict[str, str]:
-    found = {"duplicate": "", "reason": "", "labeller": _who(annotation)}
+    found = {"duplicate": "", "reason": ""}
+    whose = None
     for result in annotation.get("result") or []:
         value = result.get("value") or {} if isinstance(result, dict) else {}
         if result.get("from_name") == _ANSWER:
             found["duplicate"] = " and ".join(plain(choice) for choice in value.get("choices") or [])
+            whose = _HANDED_ON.fullmatch(plain(result.get("id")))
         elif result.get("from_name") == _REASON:
             said = value.get("text") or []
             found["reason"] = " ".join(said if isinstance(said, list) else [plain(said)])
-    return found
+    if whose is None:
+        return found | {"labeller": _user(annotation.get("completed_by"))}
+    if found["duplicate"] == _choice(whose[2]):
+        return found | {"labeller": unquote(whose[1])}
+    return found | {"labeller": _changed_by(annotation)}
 
 
-def _who(annotation: dict[str, Any]) -> str:
-    if annotation.get("labeller"):
-        return plain(annotation["labeller"])
-    by = annotation.get("completed_by")
+def _changed_by(annotation: dict[str, Any]) -> str:
+    """Who changed an answer: the user of the last update, by the name that completed_by has where it is the same."""
+    completed, updated = annotation.get("completed_by"), annotation.get("updated_by")
+    same = updated is None or (isinstance(completed, dict) and completed.get("id") == updated)
+    return _user(completed if same else updated)
+
+
+def _user(by: Any) -> str:
     if isinstance(by, dict):
         by = by.get("email") or by.get("username") or by.get("id")
     return f"user {by}" if isinstance(by, int) else plain(by)
 
 
+def _choice(duplicate: str) -> str:
+    return YES if duplicate == "true" else NO
+
+
 def _annotation(row: dict[str, Any]) -> dict[str, Any]:
-    choice = YES if row["duplicate"] == "true" else NO
-    result = [{"from_name": _ANSWER, "to_name": "a", "type": "choices", "value": {"choices": [choice]}}]
+    answer = {
+        "id": f"labeller:{quote(row.get('labeller') or '', safe='')}:{row['duplicate']}",
+        "from_name": _ANSWER,
+        "to_name": "a",
+        "type": "choices",
+        "value": {"choices": [_choice(row["duplicate"])]},
+    }
+    result = [answer]
     if row.get("reason"):
         result.append({"from_name": _REASON, "to_name": "a", "type": "textarea", "value": {"text": [row["reason"]]}})
-    # Label Studio knows its own users only: the name goes along as a field of ours, which it passes over.
-    return {"result": result, "was_cancelled": False, "labeller": row.get("labeller") or ""}
+    # Without a word an imported annotation becomes ground truth there.
+    return {"result": result, "was_cancelled": False, "ground_truth": False}

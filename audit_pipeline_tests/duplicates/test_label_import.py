@@ -1,17 +1,15 @@
-"""What people send back: files as spreadsheets and Label Studio leave them, unusable rows, how files join."""
+"""What people send back: files as spreadsheets leave them, unusable rows, how files join. Label Studio: test_label_studio.py."""
 
 from __future__ import annotations
 
 import csv
 import io
-import json
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from audit_pipeline.duplicates import label_studio
 from audit_pipeline.duplicates.label_files import read_rows, write_rows
 from audit_pipeline.duplicates.label_import import REASONS, agreement_of, check_answers, conflicts, join
 from audit_pipeline.duplicates.label_store import read_labels, write_labels
@@ -177,81 +175,3 @@ def test_labels_are_kept_as_the_audit_reads_them_and_written_once(tmp_path: Path
     audited = read_labelled_pairs(path)
     assert audited["duplicate"].to_pylist() == ["true", "false"]
     assert audited["text_sha256_b"].to_pylist() == ["2" * 64, "3" * 64]
-
-
-# Label Studio, in the shape its documentation gives for tasks and their annotations
-
-
-def annotation(choice: str | None, by: object = 3, **more: object) -> dict:
-    result = (
-        []
-        if choice is None
-        else [
-            {
-                "id": "Dx_a",
-                "from_name": "duplicate",
-                "to_name": "a",
-                "type": "choices",
-                "origin": "manual",
-                "value": {"choices": [choice]},
-            }
-        ]
-    )
-    return {"id": 1, "completed_by": by, "was_cancelled": False, "ground_truth": False, "result": result, **more}
-
-
-def exported(*annotations: dict) -> list[dict]:
-    data = {"chunk_id_a": "a", "chunk_id_b": "b", "band": "0.90-0.95", "origin": "corpus", "cosine": 0.91}
-    return [{"id": 7, "project": 1, "data": data, "annotations": list(annotations), "predictions": []}]
-
-
-def rows_of(tmp_path: Path, tasks: object) -> list[dict[str, str]]:
-    path = tmp_path / "export.json"
-    path.write_text(json.dumps(tasks), encoding="utf-8")
-    return read_rows(path)
-
-
-def test_an_export_gives_a_row_for_each_annotation_with_who_made_it(tmp_path: Path):
-    reason = {"from_name": "reason", "to_name": "a", "type": "textarea", "value": {"text": ["same rule"]}}
-    first = annotation("duplicate")
-    first["result"].append(reason)
-    rows = rows_of(tmp_path, exported(first, annotation("not a duplicate", {"id": 4, "email": "ben@example.org"})))
-    found = check_answers(rows, "nobody", HASHES.get)
-    assert [(row["labeller"], row["duplicate"], row["reason"]) for row in found.labels] == [
-        ("user 3", "true", "same rule"),
-        ("ben@example.org", "false", ""),
-    ]
-    assert {row["band"] for row in found.labels} == {"0.90-0.95"}
-
-
-def test_skipped_and_empty_annotations_and_open_tasks_are_unanswered(tmp_path: Path):
-    tasks = exported(annotation("duplicate", was_cancelled=True)) + exported(annotation(None)) + exported()
-    found = check_answers(rows_of(tmp_path, tasks), "ann", HASHES.get)
-    assert (found.labels, found.rejected, found.unanswered) == ([], [], 3)
-
-
-def test_labels_go_to_label_studio_and_come_back(tmp_path: Path):
-    labels = join([], [*checked({}).labels, *checked({"duplicate": "no", "labeller": "ben", "reason": "other"}).labels])
-    rows = [row | {"text_a": "A", "text_b": "B"} for row in labels]
-    write_rows(rows, list(rows[0]), "label-studio", tmp_path / "tasks.json")
-    (task,) = json.loads((tmp_path / "tasks.json").read_text(encoding="utf-8"))
-    assert (task["data"]["text_a"], len(task["annotations"])) == ("A", 2)
-    back = check_answers(read_rows(tmp_path / "tasks.json"), "", HASHES.get).labels
-    assert join([], back) == labels
-
-
-def test_the_labelling_configuration_fits_tasks_and_answers(tmp_path: Path):
-    import xml.etree.ElementTree as ET
-
-    view = ET.fromstring(label_studio.CONFIG)
-    objects = {text.get("name"): text.get("value") for text in view.iter("Text")}
-    assert set(objects.values()) == {"$text_a", "$text_b"}
-    controls = {
-        control.get("name"): control.get("toName") for tag in ("Choices", "TextArea") for control in view.iter(tag)
-    }
-    assert controls.keys() == {"duplicate", "reason"}
-    assert set(controls.values()) <= objects.keys()
-    choices = [choice.get("value") for choice in view.iter("Choice")]
-    rows = rows_of(tmp_path, [task for choice in choices for task in exported(annotation(choice))])
-    assert [row["duplicate"] for row in check_answers(rows[:1], "", None).labels] == ["true"]
-    assert [row["duplicate"] for row in check_answers(rows[1:], "", None).labels] == ["false"]

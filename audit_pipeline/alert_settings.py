@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import difflib
 import re
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
@@ -13,6 +12,7 @@ from pydantic import Field, field_validator
 
 from audit_pipeline.findings import ERROR_CODES, INFO_CODES, SEVERITIES_OF_AMBIGUOUS_CODES, WARNING_CODES
 from audit_pipeline.settings_base import Settings
+from audit_pipeline.spelling import did_you_mean
 
 TOLD_CHECKS = (
     "no_rows_rejected",
@@ -46,9 +46,9 @@ class MuteSettings(Settings):
     @classmethod
     def _known_code(cls, code: str) -> str:
         if code not in _MUTABLE:
-            close = difflib.get_close_matches(code, _MUTABLE, n=1)
-            hint = f" (did you mean {close[0]!r}?)" if close else ""
-            raise ValueError(f"{code!r} is neither a finding code nor a check on batches{hint}: correct it")
+            raise ValueError(
+                f"{code!r} is neither a finding code nor a check on batches{did_you_mean(code, _MUTABLE)}: correct it"
+            )
         return code
 
     @field_validator("scope")

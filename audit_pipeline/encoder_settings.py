@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from audit_pipeline.arms import as_arm
-from audit_pipeline.settings_base import Settings
+from audit_pipeline.settings_base import Settings, only_under
 
 SERVER_FIELDS = {
     "base_url",
@@ -94,12 +94,7 @@ class EncoderSettings(Settings):
     @model_validator(mode="after")
     def _server_is_named(self) -> EncoderSettings:
         if self.kind != "openai_compatible":
-            fields = type(self).model_fields
-            misplaced = sorted(
-                n for n in SERVER_FIELDS if getattr(self, n) != fields[n].get_default(call_default_factory=True)
-            )
-            if misplaced:
-                raise ValueError(f"{misplaced[0]!r} belongs to kind openai_compatible: remove it or change the kind")
+            only_under(self, SERVER_FIELDS, "kind", "openai_compatible")
             return self
         if not self.base_url or not re.match(r"https?://[^/@?#]+(/[^@?#]*)?$", self.base_url):
             raise ValueError(

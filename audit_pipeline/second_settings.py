@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 from pydantic import Field, model_validator
 
-from audit_pipeline.settings_base import Settings
-
-_Share = Annotated[float, Field(ge=0.0, le=1.0)]
+from audit_pipeline.settings_base import Settings, Share
 
 
 class SecondVectorSettings(Settings):
@@ -21,7 +17,7 @@ class SecondVectorSettings(Settings):
     passage_prompt: str | None = Field(
         default=None, description="Prompt of the second vectors; needed where the audit encodes them."
     )
-    thresholds: list[_Share] | None = Field(
+    thresholds: list[Share] | None = Field(
         default=None, min_length=2, description="Cosine thresholds of the second sweep; default: those of the first."
     )
 

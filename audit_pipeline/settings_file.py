@@ -1,4 +1,4 @@
-"""Reading the YAML of one index into settings, and saying what is wrong with it. The fields stand in config.py."""
+"""Reading the YAML of one index into settings, and saying what is wrong with it. The fields stand in config."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from audit_pipeline.config import IndexAuditSettings, did_you_mean
+from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.errors import AuditInputError
 from audit_pipeline.settings_base import Settings
+from audit_pipeline.spelling import did_you_mean
 
 COMPONENT_TYPE = "audit_pipeline.IndexAudit"
 
@@ -102,7 +103,7 @@ def _first_error(error: ValidationError) -> str:
     if first["type"] == "missing":
         return f"{path}: this field is required: add it{more}"
     if first["type"] == "value_error":
-        # The sentences of config.py, without pydantic's prefix; they say for themselves what was given.
+        # The validators' own sentences, without pydantic's prefix; they say for themselves what was given.
         return f"{path + ': ' if path else ''}{first['ctx']['error']}{more}"
     if first["type"] in ("model_type", "model_attributes_type", "dict_type"):
         return f"{path}: this should be a section with fields of its own{_given(first)}{more}"

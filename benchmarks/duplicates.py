@@ -21,7 +21,7 @@ from typing import TypeVar
 import numpy as np
 import pyarrow as pa
 
-from audit_pipeline.config import DuplicateSettings
+from audit_pipeline.duplicate_settings import DuplicateSettings
 from audit_pipeline.duplicates.minhash_pairs import join_bands
 from audit_pipeline.duplicates.neighbour_pairs import exact_neighbours, index_neighbours, sample_recall
 from audit_pipeline.duplicates.shingles import jaccard_and_containment, shingle_sets

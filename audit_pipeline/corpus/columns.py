@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from audit_pipeline.config import CHUNK_COLUMNS, ColumnPath, SourceSettings
+from audit_pipeline.column_settings import CHUNK_COLUMNS, ColumnPath
 from audit_pipeline.corpus.dates import are_ambiguous, days_of, holds_dates
 from audit_pipeline.corpus.paths import (
     FieldPath,
@@ -24,6 +24,7 @@ from audit_pipeline.corpus.paths import (
     spelt_path,
 )
 from audit_pipeline.errors import AuditInputError
+from audit_pipeline.source_settings import SourceSettings
 
 REQUIRED = ("chunk_id", "text")
 _WRITTEN = "write 03/04/2026 as 2026-04-03 or 2026-03-04"

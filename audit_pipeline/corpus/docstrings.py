@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from audit_pipeline.config import SourceSettings
 from audit_pipeline.corpus.columns import RAW
 from audit_pipeline.errors import AuditInputError
+from audit_pipeline.source_settings import SourceSettings
 
 _TEST_FOLDERS = frozenset(("test", "tests"))
 

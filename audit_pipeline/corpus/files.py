@@ -14,8 +14,8 @@ from urllib.parse import unquote
 import pyarrow as pa
 from pyarrow import fs
 
-from audit_pipeline.config import SourceSettings
 from audit_pipeline.errors import AuditInputError, reason_of
+from audit_pipeline.source_settings import SourceSettings
 
 _SUFFIXES = {
     "parquet": (".parquet", ".parq", ".pq"),

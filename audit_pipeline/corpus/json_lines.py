@@ -12,11 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from audit_pipeline.config import CHUNK_COLUMNS, SourceSettings
+from audit_pipeline.column_settings import CHUNK_COLUMNS
 from audit_pipeline.corpus.columns import REQUIRED, Part, Seen, Where, missing_column, names_of, to_raw
 from audit_pipeline.corpus.files import SourceFile
 from audit_pipeline.corpus.paths import spelt_path
 from audit_pipeline.errors import AuditInputError
+from audit_pipeline.source_settings import SourceSettings
 
 _LINES_AT_ONCE = 65_536
 

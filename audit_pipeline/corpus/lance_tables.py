@@ -11,11 +11,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from audit_pipeline.config import SourceSettings
 from audit_pipeline.corpus.blocks import block_of, top_columns
 from audit_pipeline.corpus.columns import Seen, Where, resolve_columns
 from audit_pipeline.errors import AuditInputError, reason_of
 from audit_pipeline.format_settings import LanceSettings
+from audit_pipeline.source_settings import SourceSettings
 
 _BLOCK_ROWS = 65_536
 _SUFFIX = ".lance"

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from audit_pipeline.config import SourceSettings
 from audit_pipeline.corpus.columns import Part, Seen, Where, to_raw
 from audit_pipeline.corpus.files import SourceFile
 from audit_pipeline.corpus.markdown_text import BrokenFrontMatterError, chunks_of, split_front_matter
 from audit_pipeline.corpus.paths import spelt_path
 from audit_pipeline.errors import AuditInputError
 from audit_pipeline.format_settings import MarkdownSettings
+from audit_pipeline.source_settings import SourceSettings
 
 _DATE = "ingestion_date"
 

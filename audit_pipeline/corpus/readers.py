@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from audit_pipeline.config import SourceSettings
 from audit_pipeline.corpus.blocks import block_of, top_columns
 from audit_pipeline.corpus.columns import Seen, Where, resolve_columns
 from audit_pipeline.corpus.files import SourceFile
 from audit_pipeline.corpus.json_lines import read_json_lines
 from audit_pipeline.corpus.markdown_files import read_markdown
 from audit_pipeline.errors import AuditInputError, reason_of
+from audit_pipeline.source_settings import SourceSettings
 
 _BLOCK_ROWS = 65_536
 _CSV_BLOCK_BYTES = 1 << 24

@@ -6,10 +6,11 @@ import datetime as dt
 import hashlib
 import json
 
-from audit_pipeline.config import IndexAuditSettings, SourceSettings
+from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.corpus.docstrings import find_modules
 from audit_pipeline.corpus.files import find_files
 from audit_pipeline.corpus.lance_tables import open_lance
+from audit_pipeline.source_settings import SourceSettings
 
 # A file that is written twice within its time stamp's resolution keeps its stamp: what is younger is not trusted.
 _SETTLED = dt.timedelta(seconds=3)

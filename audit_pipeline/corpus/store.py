@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from audit_pipeline.config import IndexAuditSettings, SourceSettings
+from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.corpus.batches import display_source, parse_batch_key, slug, slugs_of
 from audit_pipeline.corpus.columns import RAW, Seen
 from audit_pipeline.corpus.docstrings import read_docstrings
@@ -23,6 +23,7 @@ from audit_pipeline.corpus.validation import Validated, validate
 from audit_pipeline.errors import AuditInputError
 from audit_pipeline.results import Progress, no_progress
 from audit_pipeline.schemas import CHUNKS
+from audit_pipeline.source_settings import SourceSettings
 
 
 @dataclass(frozen=True)

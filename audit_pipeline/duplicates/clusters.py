@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from audit_pipeline import schemas
-from audit_pipeline.config import DuplicateSettings
 from audit_pipeline.corpus.text import normalise
+from audit_pipeline.duplicate_settings import DuplicateSettings
 from audit_pipeline.duplicates.floor import TOLERANCE
 from audit_pipeline.duplicates.numeric import compare_numbers
 from audit_pipeline.duplicates.rows import Nodes

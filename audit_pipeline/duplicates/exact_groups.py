@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from audit_pipeline.config import DuplicateSettings
 from audit_pipeline.corpus.text import is_blank, normalised_sha256
+from audit_pipeline.duplicate_settings import DuplicateSettings
 from audit_pipeline.duplicates.rows import Nodes
 from audit_pipeline.duplicates.shingles import NO_SIGNATURE
 from audit_pipeline.duplicates.signatures import (

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from audit_pipeline import schemas
-from audit_pipeline.config import DuplicateSettings
+from audit_pipeline.duplicate_settings import DuplicateSettings
 from audit_pipeline.duplicates.floor_of_unlike import unlike
 from audit_pipeline.duplicates.rows import Nodes
 

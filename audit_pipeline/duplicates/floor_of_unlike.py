@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from audit_pipeline.config import DuplicateSettings
 from audit_pipeline.corpus.text import normalise
+from audit_pipeline.duplicate_settings import DuplicateSettings
 from audit_pipeline.duplicates.rows import Nodes
 from audit_pipeline.duplicates.shingles import jaccard_and_containment, shingle_sets
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from audit_pipeline import schemas
-from audit_pipeline.config import DuplicateSettings
+from audit_pipeline.duplicate_settings import DuplicateSettings
 from audit_pipeline.duplicates import findings
 from audit_pipeline.duplicates.exact_groups import ExactGroups, group_exact
 from audit_pipeline.duplicates.floor import TOLERANCE

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from audit_pipeline.config import DuplicateSettings
+from audit_pipeline.duplicate_settings import DuplicateSettings
 from audit_pipeline.duplicates.minhash_pairs import candidate_probability
 from audit_pipeline.duplicates.shingles import shingles
 from audit_pipeline.duplicates.signatures import minhash_values

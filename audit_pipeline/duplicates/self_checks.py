@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from audit_pipeline.config import DuplicateSettings
+from audit_pipeline.duplicate_settings import DuplicateSettings
 from audit_pipeline.duplicates.exact_groups import stand_for
 from audit_pipeline.duplicates.minhash_pairs import join_bands
 from audit_pipeline.duplicates.neighbour_pairs import exact_neighbours

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from audit_pipeline import schemas
-from audit_pipeline.config import DuplicateSettings
 from audit_pipeline.corpus.text import normalised_sha256
+from audit_pipeline.duplicate_settings import DuplicateSettings
 from audit_pipeline.duplicates.shingles import NO_SIGNATURE, shingles
 from audit_pipeline.errors import AuditInputError
 from audit_pipeline.plural import counted

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from audit_pipeline.config import DuplicateSettings
+from audit_pipeline.duplicate_settings import DuplicateSettings
 from audit_pipeline.duplicates import findings
 from audit_pipeline.duplicates.chains import find_chains
 from audit_pipeline.duplicates.clusters import (

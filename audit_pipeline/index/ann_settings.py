@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from audit_pipeline.config import SearchSettings
 from audit_pipeline.index.vector_index import VectorIndex
+from audit_pipeline.index_settings import SearchSettings
 
 DEFAULT_NPROBES = 20
 """Partitions that LanceDB 0.40 searches where none are asked for: minimum and maximum alike."""

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from audit_pipeline.config import CHUNK_COLUMNS, ColumnPath
+from audit_pipeline.column_settings import CHUNK_COLUMNS, ColumnPath
 from audit_pipeline.corpus.dates import days_of, holds_dates
 from audit_pipeline.corpus.paths import as_strings, is_text, joined
 from audit_pipeline.corpus.text import sha256_hex

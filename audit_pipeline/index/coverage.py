@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from audit_pipeline.config import IndexSettings
 from audit_pipeline.findings import Finding
 from audit_pipeline.index.lengths import NORM_TOLERANCE, Lengths, norms
 from audit_pipeline.index.snapshot import USABLE, IndexInfo, TableSnapshot
+from audit_pipeline.index_settings import IndexSettings
 
 
 def off_unit_length(snapshot: TableSnapshot) -> np.ndarray:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from audit_pipeline.config import ColumnPath
+from audit_pipeline.column_settings import ColumnPath
 from audit_pipeline.corpus.batches import slug
 from audit_pipeline.corpus.dates import days_of, holds_dates
 from audit_pipeline.corpus.paths import as_strings, is_text, joined

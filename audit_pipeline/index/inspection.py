@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from audit_pipeline.config import IndexSettings
 from audit_pipeline.errors import AuditInputError
 from audit_pipeline.index.connection import connect, open_table, table_names
 from audit_pipeline.index.coverage import off_unit_length
@@ -26,6 +25,7 @@ from audit_pipeline.index.reading import open_snapshot
 from audit_pipeline.index.snapshot import USABLE, VECTOR_STATES, TableSnapshot
 from audit_pipeline.index.vector_index import VectorIndex, vector_index_of
 from audit_pipeline.index.vectors import is_vector_type
+from audit_pipeline.index_settings import IndexSettings
 from audit_pipeline.settings_file import COMPONENT_TYPE
 
 _SHOWN = 8

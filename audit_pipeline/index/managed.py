@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from filelock import FileLock
 
-from audit_pipeline.config import VectorIndexSettings
 from audit_pipeline.errors import AuditInputError
 from audit_pipeline.index.connection import connect, find_table, first_line, open_table, sql_string
 from audit_pipeline.index.vector_index import vector_index_of
+from audit_pipeline.index_settings import VectorIndexSettings
 
 _ATTEMPTS = 5
 _DELETIONS_IN_A_FILTER = 5000

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from audit_pipeline.config import SearchSettings
 from audit_pipeline.index.vector_index import VectorIndex
+from audit_pipeline.index_settings import SearchSettings
 
 _NODE = re.compile(r"^\s*(\w+)(?::|$)", re.MULTILINE)
 _METRIC = re.compile(r"\bmetric=(\w+)")

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from audit_pipeline import schemas
-from audit_pipeline.config import CHUNK_COLUMNS, IndexSettings
+from audit_pipeline.column_settings import CHUNK_COLUMNS
 from audit_pipeline.corpus.batches import Grain
 from audit_pipeline.errors import AuditInputError
 from audit_pipeline.index.chunk_rows import Naming, chunk_rows
@@ -31,6 +31,7 @@ from audit_pipeline.index.search import LanceSearch
 from audit_pipeline.index.snapshot import USABLE, IndexInfo, SearchHits, TableSnapshot
 from audit_pipeline.index.vector_index import VectorIndex, vector_index_of
 from audit_pipeline.index.vectors import most_frequent_length, to_matrix
+from audit_pipeline.index_settings import IndexSettings
 from audit_pipeline.results import Progress, no_progress
 
 _ROWS_AT_ONCE = 8192

@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from audit_pipeline.config import did_you_mean
 from audit_pipeline.corpus.paths import is_text
 from audit_pipeline.errors import AuditInputError
 from audit_pipeline.index.connection import sql_string
 from audit_pipeline.index.paths import FieldPath, find_path
+from audit_pipeline.spelling import did_you_mean
 
 _QUOTED = ('"', "`")
 

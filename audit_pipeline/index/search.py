@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from audit_pipeline.config import IndexSettings
 from audit_pipeline.errors import AuditInputError
 from audit_pipeline.index.ann_settings import AnnSettings
 from audit_pipeline.index.connection import first_line
 from audit_pipeline.index.snapshot import SearchHits
 from audit_pipeline.index.vector_index import VectorIndex
+from audit_pipeline.index_settings import IndexSettings
 
 VARIANTS = ("without_filter", "filter_first", "without_cutoff", "with_tail", "nprobes", "ef", "refine", "exact")
 """Names of the counterfactual searches: one thing of the declared search lifted or raised, the rest as declared."""

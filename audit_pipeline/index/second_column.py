@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from audit_pipeline.config import IndexSettings, did_you_mean
 from audit_pipeline.errors import AuditInputError
 from audit_pipeline.index.connection import connect, open_table
 from audit_pipeline.index.snapshot import USABLE, SearchHits, TableSnapshot
 from audit_pipeline.index.vectors import is_vector_type, most_frequent_length, to_matrix
+from audit_pipeline.index_settings import IndexSettings
+from audit_pipeline.spelling import did_you_mean
 
 _ROWS_AT_ONCE = 8192
 

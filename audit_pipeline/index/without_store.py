@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from audit_pipeline.config import IndexSettings
 from audit_pipeline.findings import Finding
 from audit_pipeline.index.documents import Documents
 from audit_pipeline.index.generations import generations
 from audit_pipeline.index.positions import position_gaps
 from audit_pipeline.index.snapshot import TableSnapshot
 from audit_pipeline.index.versions import row_history, rows_fell
+from audit_pipeline.index_settings import IndexSettings
 
 
 def findings_without_store(snapshot: TableSnapshot, settings: IndexSettings, uri: str) -> list[Finding]:

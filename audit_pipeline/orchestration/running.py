@@ -11,7 +11,7 @@ from typing import Any
 import dagster as dg
 from dagster._core.errors import DagsterAssetCheckFailedError
 
-from audit_pipeline.config import IndexAuditSettings, did_you_mean
+from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.corpus.batches import slug
 from audit_pipeline.errors import AuditInputError, SelfCheckError, StoppedError
 from audit_pipeline.orchestration.component import build_defs
@@ -19,6 +19,7 @@ from audit_pipeline.orchestration.home import process_tag
 from audit_pipeline.orchestration.naming import audit_job_name, ingest_job_name, source_partitions_name
 from audit_pipeline.orchestration.workspaces import workspace_for
 from audit_pipeline.settings_file import check_label_files
+from audit_pipeline.spelling import did_you_mean
 from audit_pipeline.stages.asked_again import asked_sentences
 from audit_pipeline.stages.discovery import batches_of_source, known_sources
 from audit_pipeline.stages.forecast import forecast

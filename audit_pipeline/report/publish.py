@@ -14,7 +14,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from audit_pipeline.config import ReportSettings
 from audit_pipeline.report.audit_json import dump_audit, validate_audit
 from audit_pipeline.report.beir import ExportTexts, write_beir
 from audit_pipeline.report.clusters_view import largest_clusters
@@ -23,6 +22,7 @@ from audit_pipeline.report.page import render_page
 from audit_pipeline.report.query_names import apart_from_documents
 from audit_pipeline.report.tables import conform_all
 from audit_pipeline.report.trec import write_trec
+from audit_pipeline.report_settings import ReportSettings
 
 log = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from audit_pipeline.config import LimitSettings
 from audit_pipeline.proportions import NOT_MEASURED, Proportion, stratified
+from audit_pipeline.report_settings import LimitSettings
 from audit_pipeline.retrieval.tables import booleans
 
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from audit_pipeline.arms import as_arm
-from audit_pipeline.config import DuplicateSettings
 from audit_pipeline.corpus.text import is_blank
+from audit_pipeline.duplicate_settings import DuplicateSettings
 from audit_pipeline.duplicates.clusters import components
 from audit_pipeline.duplicates.lanes import neighbour_lane
 from audit_pipeline.duplicates.pair_table import EXACT, from_table, union

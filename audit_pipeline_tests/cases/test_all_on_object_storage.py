@@ -17,10 +17,10 @@ import pytest
 import yaml
 from moto.server import ThreadedMotoServer
 
-from audit_pipeline.config import SourceSettings
 from audit_pipeline.corpus.files import find_files
 from audit_pipeline.encoder.models import Encoder
 from audit_pipeline.errors import AuditInputError
+from audit_pipeline.source_settings import SourceSettings
 from audit_pipeline_tests.cases.command import findings, run_command
 from audit_pipeline_tests.cases.test_object_storage import KEY, SECRET, SESSION, assert_nowhere
 from audit_pipeline_tests.encoder.planted import docstrings

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from audit_pipeline.config import SourceSettings
 from audit_pipeline.corpus.docstrings import docstrings_of, find_modules, read_docstrings
+from audit_pipeline.source_settings import SourceSettings
 from audit_pipeline_tests.corpus.builders import store_of
 
 SOURCE = b'''"""Module."""

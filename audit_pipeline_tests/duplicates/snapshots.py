@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from audit_pipeline.config import DuplicateSettings
+from audit_pipeline.duplicate_settings import DuplicateSettings
 from audit_pipeline.duplicates.lanes import exact_and_minhash, merge_lanes, neighbour_lane
 from audit_pipeline.duplicates.signatures import compute_signatures
 from audit_pipeline.index.snapshot import NULL, USABLE, ZERO, IndexInfo, SearchHits, TableSnapshot

@@ -7,7 +7,7 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from audit_pipeline.config import DuplicateSettings
+from audit_pipeline.duplicate_settings import DuplicateSettings
 from audit_pipeline.duplicates.lanes import exact_and_minhash
 from audit_pipeline.duplicates.minhash_pairs import candidate_probability, join_bands
 from audit_pipeline.duplicates.signatures import compute_signatures

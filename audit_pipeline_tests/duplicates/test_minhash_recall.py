@@ -1,7 +1,7 @@
 import numpy as np
 from scipy.stats import binom
 
-from audit_pipeline.config import DuplicateSettings
+from audit_pipeline.duplicate_settings import DuplicateSettings
 from audit_pipeline.duplicates import minhash_recall
 from audit_pipeline.duplicates.findings import minhash_recall_low
 from audit_pipeline.duplicates.minhash_recall import measure_recall, shingle_pool, shingles_needed

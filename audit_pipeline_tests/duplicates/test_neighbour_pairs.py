@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from audit_pipeline.config import DuplicateSettings
+from audit_pipeline.duplicate_settings import DuplicateSettings
 from audit_pipeline.duplicates import neighbour_pairs
 from audit_pipeline.duplicates.lanes import neighbour_lane
 from audit_pipeline.duplicates.neighbour_pairs import (

@@ -9,7 +9,7 @@ import xxhash
 from datasketch import MinHash
 
 from audit_pipeline import schemas
-from audit_pipeline.config import DuplicateSettings
+from audit_pipeline.duplicate_settings import DuplicateSettings
 from audit_pipeline.duplicates import signatures
 from audit_pipeline.duplicates.signatures import (
     SignatureScheme,

@@ -1,6 +1,6 @@
 import numpy as np
 
-from audit_pipeline.config import DuplicateSettings
+from audit_pipeline.duplicate_settings import DuplicateSettings
 from audit_pipeline.duplicates.lanes import exact_and_minhash, merge_lanes, neighbour_lane
 from audit_pipeline.duplicates.signatures import compute_signatures
 from audit_pipeline.duplicates.stages import duplicate_clusters

@@ -10,11 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from audit_pipeline import schemas
-from audit_pipeline.config import IndexAuditSettings, IndexSettings
+from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.corpus.batches import batch_key, slug
 from audit_pipeline.corpus.text import count_words, sha256_hex
 from audit_pipeline.index.reading import open_snapshot
 from audit_pipeline.index.snapshot import TableSnapshot
+from audit_pipeline.index_settings import IndexSettings
 
 DAY = dt.date(2026, 1, 2)
 

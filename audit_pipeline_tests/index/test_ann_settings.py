@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from lancedb import index as lance
 
-from audit_pipeline.config import SearchSettings
 from audit_pipeline.index.ann_settings import AnnSettings, as_yaml, grid_of, present_settings
 from audit_pipeline.index.vector_index import VectorIndex
+from audit_pipeline.index_settings import SearchSettings
 from audit_pipeline_tests.index.builders import foreign, snapshot_of, unit_vectors, write
 
 TYPES = ("IVF_FLAT", "IVF_SQ", "IVF_PQ", "IVF_RQ", "IVF_HNSW_FLAT", "IVF_HNSW_SQ", "IVF_HNSW_PQ")

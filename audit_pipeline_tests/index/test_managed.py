@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from audit_pipeline.config import VectorIndexSettings
 from audit_pipeline.errors import AuditInputError
 from audit_pipeline.index.connection import holds_table, table_names
 from audit_pipeline.index.managed import build_vector_index, replace_batch
+from audit_pipeline.index_settings import VectorIndexSettings
 from audit_pipeline_tests.index.builders import DAY, chunks, lists, unit_vectors
 
 NEXT = DAY + dt.timedelta(days=1)

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from audit_pipeline.config import DuplicateSettings
+from audit_pipeline.duplicate_settings import DuplicateSettings
 from audit_pipeline.duplicates.minhash_pairs import join_bands
 from audit_pipeline.duplicates.signatures import compute_signatures, join_signatures, read_signatures, write_signatures
 from audit_pipeline_tests.messages.case import Case, World

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from audit_pipeline.config import DuplicateSettings
+from audit_pipeline.duplicate_settings import DuplicateSettings
 from audit_pipeline.duplicates.signatures import compute_signatures, join_signatures
 from audit_pipeline.encoder.models import load_encoder
 from audit_pipeline.encoder.template import embedded_texts

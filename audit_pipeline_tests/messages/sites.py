@@ -38,7 +38,7 @@ def _trees() -> dict[Path, ast.Module]:
 
 @lru_cache(maxsize=1)
 def every_site() -> frozenset[Site]:
-    """Each call of AuditInputError and of its subclasses; of ValueError too where pydantic's validators stand."""
+    """Each call of AuditInputError and of its subclasses; of ValueError too in the modules of settings."""
     trees = _trees()
     names = {"AuditInputError"}
     before = 0
@@ -52,7 +52,7 @@ def every_site() -> frozenset[Site]:
         }
     sites = set()
     for path, tree in trees.items():
-        makers = names | {"ValueError"} if _validates(tree) else names
+        makers = names | {"ValueError"} if _is_of_settings(path) else names
         file = path.relative_to(PACKAGE).as_posix()
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in makers:
@@ -60,19 +60,15 @@ def every_site() -> frozenset[Site]:
     return frozenset(sites)
 
 
-def _validates(tree: ast.Module) -> bool:
-    return any(
-        isinstance(node, ast.ImportFrom)
-        and node.module == "pydantic"
-        and any(alias.name in ("field_validator", "model_validator") for alias in node.names)
-        for node in ast.walk(tree)
-    )
+def _is_of_settings(path: Path) -> bool:
+    of_settings = path.stem in ("config", "settings_base") or path.stem.endswith("_settings")
+    return of_settings and path.parent == PACKAGE
 
 
-def validating_modules() -> list[str]:
-    """The modules of the package that hold validators of settings."""
-    paths = [path for path, tree in _trees().items() if _validates(tree)]
-    return [".".join(("audit_pipeline", *path.relative_to(PACKAGE).with_suffix("").parts)) for path in paths]
+def modules_of_settings() -> list[str]:
+    """The modules of the package that define settings, and so hold their validators."""
+    paths = [path.relative_to(PACKAGE) for path in _trees() if _is_of_settings(path)]
+    return [".".join(("audit_pipeline", *path.with_suffix("").parts)) for path in paths]
 
 
 @contextmanager
@@ -97,7 +93,7 @@ def recording() -> Iterator[set[tuple[str, int]]]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(AuditInputError, "__init__", made)
-        for name in validating_modules():
+        for name in modules_of_settings():
             patch.setattr(importlib.import_module(name), "ValueError", NotedValueError, raising=False)
         yield reached
 

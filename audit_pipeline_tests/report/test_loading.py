@@ -6,10 +6,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from audit_pipeline.config import ReportSettings
 from audit_pipeline.report import publish as publishing
 from audit_pipeline.report.loading import load
 from audit_pipeline.report.publish import publish
+from audit_pipeline.report_settings import ReportSettings
 from audit_pipeline.schemas import TABLES
 from audit_pipeline.state import StateFolder, write_json, write_table
 from audit_pipeline_tests.report.sample_audit import sample_exports, sample_tables

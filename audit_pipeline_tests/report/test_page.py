@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from audit_pipeline.config import ReportSettings
 from audit_pipeline.report.duplicates_view import lane_recall_view, queue_notice, separation_words
 from audit_pipeline.report.page import render_page
 from audit_pipeline.report.publish import publish
+from audit_pipeline.report_settings import ReportSettings
 from audit_pipeline_tests.report.sample_audit import (
     HOSTILE,
     SECRET_TEXT,

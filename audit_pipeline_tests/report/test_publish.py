@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from audit_pipeline.config import ReportSettings
 from audit_pipeline.report import publish as publishing
 from audit_pipeline.report.audit_json import AuditShapeError
 from audit_pipeline.report.publish import publish, recover
+from audit_pipeline.report_settings import ReportSettings
 from audit_pipeline.schemas import TABLES
 from audit_pipeline_tests.report.sample_audit import SECRET_TEXT, sample_exports, sample_tables
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from audit_pipeline.config import LimitSettings
 from audit_pipeline.findings import (
     ERROR_CODES,
     INFO_CODES,
@@ -14,6 +13,7 @@ from audit_pipeline.findings import (
     WARNING_CODES,
     severities_of,
 )
+from audit_pipeline.report_settings import LimitSettings
 from audit_pipeline.stages.checks import CHECKS_OF, FIGURES, REPORT_CHECKS, codes_of
 from audit_pipeline_tests.stages.test_limits import CLEAN, outcome
 

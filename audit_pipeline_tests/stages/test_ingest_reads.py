@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from audit_pipeline.config import SourceSettings
 from audit_pipeline.corpus import store as source_store
+from audit_pipeline.source_settings import SourceSettings
 from audit_pipeline.stages.ingest import generation_of, ingest_chunks, pending_folder, pending_generation
 from audit_pipeline.state import read_table
 from audit_pipeline_tests.stages.builders import workspace

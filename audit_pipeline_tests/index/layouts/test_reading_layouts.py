@@ -11,11 +11,12 @@ import pyarrow as pa
 import pytest
 from lancedb.index import FTS
 
-from audit_pipeline.config import IndexAuditSettings, IndexSettings
+from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.index.integrity import check_corpus
 from audit_pipeline.index.layouts import layout_of
 from audit_pipeline.index.reading import open_snapshot
 from audit_pipeline.index.snapshot import TableSnapshot
+from audit_pipeline.index_settings import IndexSettings
 from audit_pipeline_tests.index.builders import DAY, lists, unit_vectors, write
 from audit_pipeline_tests.index.layouts.writers import (
     EMBEDDED,

@@ -1,0 +1,45 @@
+"""The settings of what Dagster's daemon does by itself, and when. Dagster is not known here."""
+
+from __future__ import annotations
+
+from typing import Literal
+from zoneinfo import ZoneInfo
+
+from pydantic import Field, field_validator
+
+from audit_pipeline.settings_base import Settings
+
+
+class AutomationSettings(Settings):
+    """What Dagster's daemon does by itself."""
+
+    mode: Literal["manual", "sensors", "conditions"] = Field(
+        default="manual",
+        description=(
+            "manual: nothing, though the sensor and the schedule can be turned on in the UI. sensors: a sensor asks "
+            "for each batch that is new, changed or emptied, and a schedule for the audit. conditions: automation "
+            "conditions on the assets do, and the audit follows the batches."
+        ),
+    )
+    history: Literal["ingest", "wait"] = Field(
+        default="ingest",
+        description=(
+            "Batches that a source already has when it is seen first: ingest them, or wait for a backfill. What "
+            "arrives afterwards is always ingested."
+        ),
+    )
+    every_seconds: int = Field(default=60, ge=1, description="Least time from one look at the sources to the next.")
+    audit_cron: str = Field(default="0 5 * * *", description="When the index is audited: five cron fields.")
+    timezone: str = Field(default="UTC", description="Time zone of audit_cron, such as Europe/Berlin.")
+    fresh_hours: float = Field(
+        default=26, gt=0.02, description="Hours after which the report is stale; nothing is where the mode is manual."
+    )
+
+    @field_validator("timezone")
+    @classmethod
+    def _timezone(cls, name: str) -> str:
+        try:
+            ZoneInfo(name)
+        except (ValueError, OSError, KeyError) as error:
+            raise ValueError(f"{name!r} is no time zone: write one such as Europe/Berlin") from error
+        return name

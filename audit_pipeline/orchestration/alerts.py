@@ -30,6 +30,8 @@ ASSET_OF_CHECK = {
     "covers_all_batches": "corpus_integrity",
     "no_failed_batches": "corpus_integrity",
 }
+ASSET_JOB = "__ASSET_JOB"
+"""What Dagster calls every run of assets that no job was named for: by conditions, and by hand or backfill in the UI."""
 BLOCKING = ("batch_keeps_rows", "vectors_can_be_written")
 _OVERLAP = 600.0
 """Seconds that two looks at failed runs share: hosts' clocks differ, and events are stored a little later."""
@@ -118,13 +120,30 @@ def _failed_runs(settings: IndexAuditSettings, instance: dg.DagsterInstance, sin
     begin = since - _OVERLAP
     failed = [dg.DagsterRunStatus.FAILURE]
     records: dict[str, dg.RunRecord] = {}
-    for job in (audit_job_name(settings), ingest_job_name(settings)):
+    for job in (audit_job_name(settings), ingest_job_name(settings), ASSET_JOB):
         window = dg.RunsFilter(job_name=job, statuses=failed, updated_after=dt.datetime.fromtimestamp(begin, dt.UTC))
-        records |= {record.dagster_run.run_id: record for record in _ended_after(since, instance, window)}
-    for record in instance.get_run_records(dg.RunsFilter(job_name=audit_job_name(settings)), limit=1):
-        if record.dagster_run.status in failed:
-            records[record.dagster_run.run_id] = record
+        records |= {one.dagster_run.run_id: one for one in _ended_after(since, instance, window)}
+    records = {run_id: one for run_id, one in records.items() if _is_ours(settings, one.dagster_run)}
+    last = _last_audit(settings, instance)
+    if last is not None and last.dagster_run.status in failed:
+        records[last.dagster_run.run_id] = last
     return list(records.values())
+
+
+def _last_audit(settings: IndexAuditSettings, instance: dg.DagsterInstance) -> dg.RunRecord | None:
+    """The newest run that was to make the report: of the job, or of assets (by conditions, or by hand)."""
+    records = list(instance.get_run_records(dg.RunsFilter(job_name=audit_job_name(settings)), limit=1))
+    for asset in instance.get_asset_records([dg.AssetKey([settings.dagster_name, "audit_report"])]):
+        run_id = asset.asset_entry.last_run_id
+        records += instance.get_run_records(dg.RunsFilter(run_ids=[run_id])) if run_id else []
+    return max(records, key=lambda one: one.create_timestamp, default=None)
+
+
+def _is_ours(settings: IndexAuditSettings, run: dg.DagsterRun) -> bool:
+    """Runs of assets are of one job for all indexes: the assets tell whose they are."""
+    if run.job_name != ASSET_JOB:
+        return True
+    return any(key.path[0] == settings.dagster_name for key in run.asset_selection or ())
 
 
 def _ended_after(since: float, instance: dg.DagsterInstance, window: dg.RunsFilter) -> Iterable[dg.RunRecord]:
@@ -132,8 +151,9 @@ def _ended_after(since: float, instance: dg.DagsterInstance, window: dg.RunsFilt
 
 
 def _run(settings: IndexAuditSettings, run: dg.DagsterRun) -> Item:
-    scope = {"run": run.run_id, **_batch_scope(run.tags.get("dagster/partition"))}
-    if run.job_name == audit_job_name(settings):
+    batch = run.tags.get("dagster/partition")
+    scope = {"run": run.run_id, **_batch_scope(batch)}
+    if batch is None and run.job_name != ingest_job_name(settings):
         return Item("run", "audit_failed", scope, "Read why at the run in Dagster; the last report is as it was.")
     source = f" --source {scope['source']}" if "source" in scope else ""
     return Item("run", "ingest_failed", scope, f"Read why at the run in Dagster, then audit-pipeline backfill{source}.")

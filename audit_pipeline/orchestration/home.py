@@ -68,9 +68,9 @@ def process_tag() -> dict[str, str]:
 
 def tag_process(context: dg.AssetExecutionContext) -> None:
     """Tag a run that the daemon, the UI or `dg launch` started: its launcher does not see whether it lives."""
-    if context.run_id not in _TAGGED and PROCESS_TAG not in context.run.tags:
-        context.instance.add_run_tags(context.run_id, process_tag())
-    _TAGGED.add(context.run_id)
+    if context.run.run_id not in _TAGGED and PROCESS_TAG not in context.run.tags:
+        context.instance.add_run_tags(context.run.run_id, process_tag())
+    _TAGGED.add(context.run.run_id)
 
 
 def unfinished_runs(instance: dg.DagsterInstance) -> tuple[list[dg.DagsterRun], list[dg.DagsterRun]]:

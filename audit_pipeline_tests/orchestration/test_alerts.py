@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 from audit_pipeline.alert_settings import TOLD_CHECKS
 from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.errors import AuditInputError
-from audit_pipeline.orchestration.alerts import ASSET_OF_CHECK, BLOCKING, alert_sensors, failures_since
+from audit_pipeline.orchestration.alerts import ASSET_JOB, ASSET_OF_CHECK, BLOCKING, alert_sensors, failures_since
 from audit_pipeline.orchestration.component import build_defs
 from audit_pipeline.report.audit_json import public_settings
 from audit_pipeline.stages.batches import BATCH_CHECKS
@@ -102,6 +103,24 @@ def run_audit(instance: dg.DagsterInstance, fails: bool) -> str:
     return audit.execute_in_process(instance=instance, raise_on_error=False).run_id
 
 
+def run_assets(instance: dg.DagsterInstance, index: str, *, fails: bool, batch: str | None = None) -> str:
+    """A run of assets and not of a job, as conditions and the UI make them: of a batch, else of the report."""
+    days = dg.DailyPartitionsDefinition("2026-01-01")
+    batches = dg.MultiPartitionsDefinition({"source": dg.StaticPartitionsDefinition(["a"]), "ingestion_date": days})
+    key = dg.AssetKey([index, "chunks" if batch else "audit_report"])
+
+    @dg.asset(key=key, partitions_def=batches if batch else None)
+    def made() -> None:
+        if fails:
+            raise RuntimeError
+
+    job = dg.Definitions(assets=[made]).resolve_implicit_global_asset_job_def()
+    assert job.name == ASSET_JOB
+    return job.execute_in_process(
+        instance=instance, partition_key=batch, asset_selection=[key], raise_on_error=False
+    ).run_id
+
+
 def test_alerts_are_off_and_one_setting_turns_them_on(settings: IndexAuditSettings) -> None:
     def sensors(one: IndexAuditSettings) -> dict[str, dg.DefaultSensorStatus]:
         return {sensor.name: sensor.default_status for sensor in build_defs(one).sensors or []}
@@ -181,6 +200,36 @@ def test_a_check_that_stops_its_batch_is_told_and_its_run_is_not(
     assert [record.dagster_run.status for record in instance.get_run_records()] == [dg.DagsterRunStatus.FAILURE]
     tick(settings, instance)
     assert server.bodies[-1]["text"] == "small: 1 failed check"
+
+
+def test_runs_of_assets_that_failed_are_told_and_those_of_another_index_are_not(
+    settings: IndexAuditSettings, instance: dg.DagsterInstance, server: EmbeddingServer
+) -> None:
+    publish()
+    tick(settings, instance)
+    other = run_assets(instance, "other", fails=True)
+    batch, report = (run_assets(instance, "small", fails=True, batch=one) for one in (BATCH, None))
+    for _ in range(2):
+        tick(settings, instance)
+    assert [body["text"] for body in server.bodies[1:]] == ["small: 2 failed runs"]
+    told = json.dumps(server.bodies)
+    assert [told.count(run) for run in (other, batch, report)] == [0, 1, 1]
+    assert told.count("ingest_failed") == told.count("audit_failed") == 1
+    assert "backfill --source a" in told
+
+
+def test_an_audit_that_failed_stands_until_one_succeeds_whichever_job_made_it(
+    settings: IndexAuditSettings, instance: dg.DagsterInstance
+) -> None:
+    later = time.time() + 3600  # long after: only the last audit is still looked at
+    assert failures_since(settings, instance, later).runs == []
+    failed = run_audit(instance, fails=True)
+    assert [item.scope["run"] for item in failures_since(settings, instance, later).runs] == [failed]
+    failed = run_assets(instance, "small", fails=True)
+    assert [item.scope["run"] for item in failures_since(settings, instance, later).runs] == [failed]
+    run_assets(instance, "small", fails=False)
+    run_assets(instance, "small", fails=True, batch=BATCH)
+    assert failures_since(settings, instance, later).runs == []
 
 
 def test_each_audit_that_failed_is_told_once_and_why_it_failed_is_not(

@@ -7,8 +7,9 @@ import re
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Any
+from urllib.parse import urlsplit
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from audit_pipeline.findings import ERROR_CODES, INFO_CODES, SEVERITIES_OF_AMBIGUOUS_CODES, WARNING_CODES
 from audit_pipeline.settings_base import Settings
@@ -72,25 +73,81 @@ class MuteSettings(Settings):
         )
 
 
+class SlackSettings(Settings):
+    """A channel of Slack that a bot posts to, by dagster-slack (the extra `slack`)."""
+
+    channel: str = Field(min_length=1, description="Channel by name or id, such as '#search' or C0123456789.")
+    token_env: str = Field(
+        description="Environment variable that holds the bot's token (scope chat:write), a secret: never the token."
+    )
+    base_url: str = Field(default="https://slack.com/api/", description="Slack's Web API; GovSlack has another.")
+
+    @field_validator("token_env")
+    @classmethod
+    def _is_a_name(cls, name: str) -> str:
+        return _name_of_variable(name, "token", "SLACK_BOT_TOKEN")
+
+    @field_validator("base_url")
+    @classmethod
+    def _keeps_the_token_to_itself(cls, url: str) -> str:
+        address = urlsplit(url)
+        here = address.scheme == "http" and address.hostname in ("127.0.0.1", "::1", "localhost")
+        if not address.hostname or not (address.scheme == "https" or here):
+            raise ValueError(
+                "the token is sent there, so it should be an https:// address, or http:// on this machine: correct it"
+            )
+        return url
+
+
 class AlertSettings(Settings):
     """Where news of the index are posted."""
 
-    webhook_env: str = Field(
-        description="Environment variable that holds the webhook's address, which is a secret: never the address."
+    webhook_env: str | None = Field(
+        default=None,
+        description="Environment variable that holds the webhook's address, which is a secret: never the address.",
     )
+    slack: SlackSettings | None = Field(default=None, description="A channel that a bot posts to, not a webhook.")
     mute: list[MuteSettings] = Field(default_factory=list, description="What is not told, until when and why.")
     every_seconds: int = Field(default=60, ge=1, description="Least time from one look to the next.")
     timeout_seconds: float = Field(
-        default=10, gt=0, le=45, description="Longest wait for the webhook; a look is ended after 60 seconds."
+        default=10, gt=0, le=45, description="Longest wait for an answer to a post; a look is ended after 60 seconds."
     )
 
     @field_validator("webhook_env")
     @classmethod
-    def _is_a_name(cls, name: str) -> str:
-        # The value is not repeated: whoever made this mistake has written the secret itself.
-        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-            raise ValueError(
-                "this is no name of an environment variable: set the address in the environment and write the "
-                "variable's name here, such as SLACK_WEBHOOK_URL"
-            )
-        return name
+    def _is_a_name(cls, name: str | None) -> str | None:
+        return None if name is None else _name_of_variable(name, "address", "SLACK_WEBHOOK_URL")
+
+    @model_validator(mode="after")
+    def _has_one_place(self) -> AlertSettings:
+        if (self.webhook_env is None) == (self.slack is None):
+            many = "none is set" if self.slack is None else "both are set, and each thing is told once"
+            raise ValueError(f"webhook_env or slack says where news are posted, but {many}: name one of the two")
+        return self
+
+    @property
+    def secret_env(self) -> str:
+        """The environment variable that holds the address or the token."""
+        return self.slack.token_env if self.slack is not None else str(self.webhook_env)
+
+    @property
+    def field_of_secret(self) -> str:
+        """The field of the settings that names that variable."""
+        return "alerts.slack.token_env" if self.slack is not None else "alerts.webhook_env"
+
+    @property
+    def place(self) -> str:
+        """Where it is posted, in words that hold no secret."""
+        if self.slack is not None:
+            return f"Slack's channel {self.slack.channel}"
+        return f"the webhook in {self.webhook_env}"
+
+
+def _name_of_variable(name: str, secret: str, such_as: str) -> str:
+    # The value is not repeated: whoever made this mistake has written the secret itself.
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+        raise ValueError(
+            f"this is no name of an environment variable: set the {secret} in the environment and write the "
+            f"variable's name here, such as {such_as}"
+        )
+    return name

@@ -112,8 +112,8 @@ def _first_error(error: ValidationError) -> str:
 
 def _given(error: ErrorDetails) -> str:
     """The value that was refused, shortened; nothing of a section, and never a value that may be a credential."""
-    hidden = ("storage_options", "query_extra", "passage_extra", "api_key_env", "webhook_env")
-    secret = any(part in hidden for part in error["loc"]) or error["loc"] == ("alerts",)
+    hidden = ("storage_options", "query_extra", "passage_extra", "api_key_env", "webhook_env", "token_env")
+    secret = any(part in hidden for part in error["loc"]) or error["loc"] in (("alerts",), ("alerts", "slack"))
     if secret or isinstance(error["input"], dict | list | BaseModel):
         return ""
     return f", got {textwrap.shorten(repr(error['input']), 80)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import logging
 import socket
 import threading
@@ -9,6 +10,8 @@ import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from email.utils import format_datetime
+from typing import Any
 
 import pytest
 
@@ -69,8 +72,33 @@ def test_a_post_is_json_with_its_key(server: EmbeddingServer) -> None:
 def test_an_answer_that_is_no_success_is_an_error(server: EmbeddingServer, status: int) -> None:
     server.replies = [Reply(status, make=lambda _: b"invalid_payload")]
     error = refused(address(server))
-    assert (str(error), error.unanswered) == (f"it answered {status}", False)
+    assert (str(error), error.unanswered, error.rest) == (f"it answered {status} (invalid_payload)", False, 0.0)
     assert len(server.bodies) == 1  # no second attempt by itself
+
+
+@pytest.mark.parametrize("body", [b"", b"Bad gateway", b"<html>", b"no_service and more", b"a" * 10_000, b"\xff\xfe"])
+def test_of_an_answer_nothing_is_told_but_a_word_of_slack(server: EmbeddingServer, body: bytes) -> None:
+    server.replies = [Reply(400, make=lambda _: body)]
+    assert str(refused(address(server))) == "it answered 400"
+
+
+def test_a_gateway_that_gave_up_may_have_handed_the_post_on(server: EmbeddingServer) -> None:
+    server.replies = [Reply(504, make=lambda _: b"")]
+    assert refused(address(server)).unanswered
+
+
+def in_two_minutes() -> str:
+    return format_datetime(dt.datetime.now(dt.UTC) + dt.timedelta(minutes=2), usegmt=True)
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [("30", 30), ("0", 0), ("-5", 0), ("soon", 0), ("nan", 0), ("inf", 0), ("999999", 3600), (in_two_minutes, 120)],
+)
+def test_how_long_a_server_asks_to_be_left_alone(server: EmbeddingServer, header: Any, seconds: float) -> None:
+    value = header if isinstance(header, str) else header()
+    server.replies = [Reply(429, make=lambda _: b"", headers={"Retry-After": value})]
+    assert refused(address(server)).rest == pytest.approx(seconds, abs=3)
 
 
 def test_a_redirect_is_not_followed(server: EmbeddingServer) -> None:

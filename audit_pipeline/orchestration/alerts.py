@@ -11,14 +11,15 @@ from collections.abc import Iterable
 import dagster as dg
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 
-from audit_pipeline.alert_settings import TOLD_CHECKS
+from audit_pipeline.alert_settings import TOLD_CHECKS, AlertSettings
 from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.corpus.batches import parse_batch_key
 from audit_pipeline.errors import AuditInputError
 from audit_pipeline.orchestration.naming import alert_sensor_name, audit_job_name, ingest_job_name
+from audit_pipeline.orchestration.slack import post_to_channel, refuse_missing_extra
 from audit_pipeline.orchestration.workspaces import state_root
 from audit_pipeline.report.alerts import Item
-from audit_pipeline.stages.alerting import Failures, tell_news
+from audit_pipeline.stages.alerting import Failures, Send, tell_news
 from audit_pipeline.state import StateFolder
 from audit_pipeline.webhook import NotPostedError, post
 
@@ -38,41 +39,52 @@ _OVERLAP = 600.0
 
 
 def alert_sensors(settings: IndexAuditSettings) -> list[dg.SensorDefinition]:
-    """The sensor of one index, running where the settings name a webhook; none where they do not."""
+    """The sensor of one index, running where the settings say where news go; none where they do not.
+
+    Raises AuditInputError where they name a channel of Slack and dagster-slack is not installed.
+    """
     alerts = settings.alerts
     if alerts is None:
         return []
+    if alerts.slack is not None:
+        refuse_missing_extra()
 
     @dg.sensor(
         name=alert_sensor_name(settings),
         minimum_interval_seconds=alerts.every_seconds,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description=f"Posts what is newly wrong with {settings.name} to the webhook in {alerts.webhook_env}.",
+        description=f"Posts what is newly wrong with {settings.name} to {alerts.place}.",
     )
     def news(context: dg.SensorEvaluationContext) -> dg.SkipReason:
-        address = os.environ.get(alerts.webhook_env, "").strip()
-        if not address:
-            raise AuditInputError(
-                f"alerts.webhook_env: the variable {alerts.webhook_env} is not set where Dagster's code runs: set it, "
-                "or remove alerts"
-            )
         state = StateFolder(state_root(), settings.name)
         try:
             done = tell_news(
                 settings,
                 state,
                 lambda since: failures_since(settings, context.instance, since),
-                lambda body, key: post(address, body, key, alerts.timeout_seconds),
+                _sender(alerts),
                 dt.datetime.now(dt.UTC),
             )
         except NotPostedError as error:
             # A failed tick shows red in the UI, where a skipped one would pass for quiet.
-            raise NotPostedError(
-                f"not posted to the webhook in {alerts.webhook_env}: {error}; the next look tries again"
-            ) from None
+            raise NotPostedError(f"not posted to {alerts.place}: {error}; the next look tries again") from None
         return dg.SkipReason(done)
 
     return [news]
+
+
+def _sender(alerts: AlertSettings) -> Send:
+    """What posts to the place of the settings. Raises AuditInputError where the variable of its secret is not set."""
+    secret = os.environ.get(alerts.secret_env, "").strip()
+    if not secret:
+        raise AuditInputError(
+            f"{alerts.field_of_secret}: the variable {alerts.secret_env} is not set where Dagster's code runs: set it, "
+            "or remove alerts"
+        )
+    slack, seconds = alerts.slack, alerts.timeout_seconds
+    if slack is not None:
+        return lambda body, key: post_to_channel(slack, secret, body, key, seconds)
+    return lambda body, key: post(secret, body, key, seconds)
 
 
 def failures_since(settings: IndexAuditSettings, instance: dg.DagsterInstance, since: float) -> Failures:

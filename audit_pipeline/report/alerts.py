@@ -61,7 +61,8 @@ class Memory:
 
     ``known`` stood wrong at the last look and was told or waits; ``waiting`` is still to be told. ``summarised`` once
     the standing state has been told. ``unanswered`` while a post is out whose answer never came. ``sent`` counts posts.
-    ``since`` is the time (seconds) up to which failed runs have been looked at.
+    ``since`` is the time (seconds) up to which failed runs have been looked at, ``rest_until`` the one before which the
+    receiver wants no further post.
     """
 
     known: list[Item] = field(default_factory=list)
@@ -70,6 +71,7 @@ class Memory:
     unanswered: bool = False
     sent: int = 0
     since: float = 0.0
+    rest_until: float = 0.0
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)

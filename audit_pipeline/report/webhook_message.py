@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 from audit_pipeline.findings import SEVERITY_ORDER
@@ -22,10 +23,12 @@ CHECKS = {
 }
 RUNS = {"audit_failed": "The audit itself failed", "ingest_failed": "A batch was not brought in"}
 
-# Slack takes no more than 50 blocks, 3,000 characters in one and 150 in a heading.
+# Slack takes no more than 50 blocks, 3,000 characters in one and 150 in a heading; chat.postMessage refuses blocks of
+# more than about 11,000 characters together (slackapi/bolt-js #2509, #2867).
 MOST_GROUPS = 20
 MOST_PLACES = 5
-_LONGEST_TEXT, _LONGEST_HEADING, _LONGEST_PLACE, _LONGEST_REMEDY = 2900, 150, 160, 600
+MOST_CHARACTERS = 9_000
+_LONGEST_HEADING, _LONGEST_PLACE, _LONGEST_REMEDY = 150, 300, 900
 
 
 def message(
@@ -53,11 +56,12 @@ def message(
     blocks: list[dict[str, Any]] = [
         {"type": "header", "text": {"type": "plain_text", "text": _cut(visible(heading), _LONGEST_HEADING)}}
     ]
-    blocks += [_section(_group_text(group, gone)) for group in groups[:MOST_GROUPS]]
-    if len(groups) > MOST_GROUPS:
-        left = sum(len(group) for group in groups[MOST_GROUPS:])
-        blocks.append(_section(f"... and {left} more in the report and in Dagster."))
-    blocks.append({"type": "context", "elements": [{"type": "mrkdwn", "text": _escaped(" ".join(context))}]})
+    sections = _fitting([_section(_group_text(group, gone)) for group in groups[:MOST_GROUPS]])
+    blocks += sections
+    if len(groups) > len(sections):
+        left = sum(len(group) for group in groups[len(sections) :])
+        blocks.append(_section(f"... and {left:,} more in the report and in Dagster."))
+    blocks.append({"type": "context", "elements": [_mrkdwn(_escaped(" ".join(context)))]})
     also = f" ({counted(muted, 'thing')} muted)" if muted else ""
     return {"text": _escaped(heading + also), "blocks": blocks}
 
@@ -99,36 +103,55 @@ def _groups(items: Sequence[Item]) -> list[list[Item]]:
     return [grouped[key] for key in sorted(grouped)]
 
 
+def _fitting(sections: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """As many of the first sections as one message may hold."""
+    lengths = accumulate(len(json.dumps(one)) for one in sections)
+    return [one for one, length in zip(sections, lengths, strict=True) if length <= MOST_CHARACTERS]
+
+
 def _group_text(group: Sequence[Item], gone: Sequence[Item]) -> str:
     first = group[0]
     title = {"finding": CODES, "check": CHECKS, "run": RUNS}[first.kind][first.code]
     mark = first.severity.upper() if first.severity else {"check": "CHECK", "run": "RUN"}[first.kind]
     lines = [f"*{mark}* {_escaped(title)} (`{first.code}`)"]
     ordered = sorted(group, key=lambda one: (-(one.share or 0.0) * one.n_compared, str(one.scope)))
-    lines += ["• " + _escaped(_place(one, gone)) for one in ordered[:MOST_PLACES]]
+    lines += ["• " + _place(one, gone) for one in ordered[:MOST_PLACES]]
     if len(group) > MOST_PLACES:
         lines.append(f"• and {counted(len(group) - MOST_PLACES, 'more place')}")
-    lines.append("→ " + _escaped(_cut(visible(first.remedy), _LONGEST_REMEDY)))
+    lines.append("→ " + _escaped(visible(first.remedy), _LONGEST_REMEDY))
     return "\n".join(lines)
 
 
 def _place(item: Item, gone: Sequence[Item]) -> str:
+    """Where it is: names are the corpus's, so they stand as code, where no mark-up, emoji or mention is read."""
     words = scope_words(item.scope)
     if item.kind == "run":
         words = f"run {item.scope['run']}" + (f", {words}" if len(item.scope) > 1 else "")
-    words = _cut(words, _LONGEST_PLACE)
+    words = _escaped(words, _LONGEST_PLACE).replace("`", "'")
+    words = f"`{words}`" if item.scope else words
     if item.kind == "finding":
         words += f": {share_words({'share': item.share, 'n_compared': item.n_compared})}"
     return words + (" (no longer found)" if any(one.is_same(item) for one in gone) else "")
 
 
 def _section(text: str) -> dict[str, Any]:
-    return {"type": "section", "text": {"type": "mrkdwn", "text": _cut(text, _LONGEST_TEXT)}}
+    return {"type": "section", "text": _mrkdwn(text)}
 
 
-def _escaped(text: str) -> str:
-    """Text that can hold no link, mention or entity: Slack makes them of these three characters alone."""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+def _mrkdwn(text: str) -> dict[str, Any]:
+    """Text with marks. Verbatim, or Slack makes links and mentions of plain words such as @channel, too."""
+    return {"type": "mrkdwn", "text": text, "verbatim": True}
+
+
+def _escaped(text: str, most: int = 2_000) -> str:
+    """Text that can hold no link, mention or entity (Slack makes them of three characters), cut to a length."""
+    escaped = [{"&": "&amp;", "<": "&lt;", ">": "&gt;"}.get(letter, letter) for letter in text]
+    if sum(map(len, escaped)) <= most:
+        return "".join(escaped)
+    return (
+        "".join(one for one, length in zip(escaped, accumulate(map(len, escaped)), strict=True) if length <= most - 3)
+        + "..."
+    )
 
 
 def _cut(text: str, most: int) -> str:

@@ -164,7 +164,7 @@ ROWS_LOST = (
 )
 _FAR = 2  # times the loss that the limit allows
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 
 
 def verdict_words(audit: Mapping[str, Any]) -> tuple[str, str, str]:

@@ -7,9 +7,10 @@ twice, whatever ends the process in between.
 from __future__ import annotations
 
 import datetime as dt
-import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
@@ -20,8 +21,6 @@ from audit_pipeline.report.alerts import Item, Look, Memory, advance, finding_it
 from audit_pipeline.report.webhook_message import message, message_key
 from audit_pipeline.state import StateFolder, read_json, write_json
 from audit_pipeline.webhook import NotPostedError
-
-LOGGER = logging.getLogger("audit_pipeline")
 
 Send = Callable[[dict[str, Any], str], None]
 """Posts a body under an idempotency key; raises NotPostedError."""
@@ -48,61 +47,72 @@ def tell_news(
     now: dt.datetime,
 ) -> str:
     """Post what is newly wrong, once; a sentence that says what was done. Raises NotPostedError where it was not taken:
-    the next look posts it, with whatever is new by then.
+    the next look posts it, with whatever is new by then, once the receiver no longer asks to be left alone.
+    """
+    with _only_look(state) as alone:
+        if not alone:
+            return "another look is under way"
+        path = state.audit / "alerts.json"
+        memory = Memory.restored(read_json(path)) if path.exists() else Memory(since=now.timestamp())
+        failures = failures_since(memory.since)
+        # A report that is being replaced is away for a moment: then nothing is known of findings, and none is gone.
+        audit = _published(state)
+        mutes = settings.alerts.mute if settings.alerts else []
+        memory, words = advance(memory, _look(audit, failures), mutes, now.date())
+        if memory.summarised:
+            memory.since = max(memory.since, failures.until)
+        muted = f"; {counted(len(words['muted']), 'thing')} muted" if words["muted"] else ""
+        has_news = memory.waiting or (audit is not None and not memory.summarised)
+        if not has_news or now.timestamp() < memory.rest_until:
+            if not path.exists() or read_json(path) != memory.as_dict():
+                write_json(path, memory.as_dict())
+            if has_news:
+                until = dt.datetime.fromtimestamp(memory.rest_until, dt.UTC)
+                return f"not posted before {until:%H:%M:%S} UTC, as the receiver asked{muted}"
+            return f"nothing is new{muted}" if audit is not None else "no audit has been published yet"
+        body = message(
+            settings.name,
+            memory.waiting,
+            audit=audit,
+            gone=words["gone"],
+            muted=len(words["muted"]),
+            summary=not memory.summarised,
+            again=memory.unanswered,
+        )
+        _post(path, memory, body, message_key(settings.name, memory.sent, memory.waiting), send, now)
+        return f"told {counted(len(memory.waiting), 'thing')}{muted}"
+
+
+@contextmanager
+def _only_look(state: StateFolder) -> Iterator[bool]:
+    """Keeps other looks away; False where one is under way: Dagster gives up on a look after a minute and starts the
+    next, while the first still waits for its answer.
     """
     state.audit.mkdir(parents=True, exist_ok=True)
     lock = FileLock(state.audit / "alerts.lock")
     try:
-        # Dagster gives up on a look after a minute and starts the next, while the first still waits for its answer.
-        with lock.acquire(timeout=0):
-            return _tell_news(settings, state, failures_since, send, now)
+        lock.acquire(timeout=0)
     except Timeout:
-        return "another look is under way"
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        lock.release()
 
 
-def _tell_news(
-    settings: IndexAuditSettings,
-    state: StateFolder,
-    failures_since: Callable[[float], Failures],
-    send: Send,
-    now: dt.datetime,
-) -> str:
-    path = state.audit / "alerts.json"
-    memory = Memory.restored(read_json(path)) if path.exists() else Memory(since=now.timestamp())
-    failures = failures_since(memory.since)
-    # A report that is being replaced is away for a moment: then nothing is known of findings, and none is gone.
-    audit = _published(state)
-    mutes = settings.alerts.mute if settings.alerts else []
-    memory, words = advance(memory, _look(audit, failures), mutes, now.date())
-    if memory.summarised:
-        memory.since = max(memory.since, failures.until)
-    muted = f"; {counted(len(words['muted']), 'thing')} muted" if words["muted"] else ""
-    if not (memory.waiting or (audit is not None and not memory.summarised)):
-        if not path.exists() or read_json(path) != memory.as_dict():
-            write_json(path, memory.as_dict())
-        return f"nothing is new{muted}" if audit is not None else "no audit has been published yet"
-    body = message(
-        settings.name,
-        memory.waiting,
-        audit=audit,
-        gone=words["gone"],
-        muted=len(words["muted"]),
-        summary=not memory.summarised,
-        again=memory.unanswered,
-    )
-    key = message_key(settings.name, memory.sent, memory.waiting)
+def _post(path: Path, memory: Memory, body: dict[str, Any], key: str, send: Send, now: dt.datetime) -> None:
     # Written before the post: if the process ends between the post and its answer, the next one says so.
     write_json(path, replace(memory, unanswered=True).as_dict())
     try:
         send(body, key)
     except NotPostedError as error:
         unanswered = memory.unanswered or error.unanswered
-        write_json(path, replace(memory, unanswered=unanswered).as_dict())
+        rest_until = now.timestamp() + error.rest if error.rest else 0.0
+        write_json(path, replace(memory, unanswered=unanswered, rest_until=rest_until).as_dict())
         raise
-    told = len(memory.waiting)
-    done = replace(memory, waiting=[], summarised=True, unanswered=False, sent=memory.sent + 1)
+    done = replace(memory, waiting=[], summarised=True, unanswered=False, sent=memory.sent + 1, rest_until=0.0)
     write_json(path, done.as_dict())
-    return f"told {counted(told, 'thing')}{muted}"
 
 
 def _look(audit: Mapping[str, Any] | None, failures: Failures) -> Look:

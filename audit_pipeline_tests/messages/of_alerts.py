@@ -28,7 +28,64 @@ def variable_that_is_not_set(world: World) -> None:
         sensor(dg.build_sensor_context(instance=instance))
 
 
+def channel(text: str) -> str:
+    return alerts(f"{{slack: {{channel: '#search', {text}}}}}")
+
+
+def missing_extra(world: World) -> None:
+    world.patch.setattr("importlib.util.find_spec", lambda name: None)
+    alert_sensors(load_settings(world.write("defs.yaml", channel("token_env: BOT"))))
+
+
+def token_that_is_not_set(world: World) -> None:
+    world.patch.delenv("BOT", raising=False)
+    world.patch.setattr("importlib.util.find_spec", lambda name: name)
+    (sensor,) = alert_sensors(load_settings(world.write("defs.yaml", channel("token_env: BOT"))))
+    with dg.DagsterInstance.ephemeral() as instance:
+        sensor(dg.build_sensor_context(instance=instance))
+
+
 CASES = [
+    Case(
+        "nowhere to post to",
+        settings_file(alerts("{every_seconds: 60}")),
+        "FOLDER/defs.yaml: alerts: webhook_env or slack says where news are posted, but none is set: name one "
+        "of the two",
+    ),
+    Case(
+        "two places to post to",
+        settings_file(alerts("{webhook_env: HOOK, slack: {channel: '#search', token_env: BOT}}")),
+        "FOLDER/defs.yaml: alerts: webhook_env or slack says where news are posted, but both are set, and each thing "
+        "is told once: name one of the two",
+    ),
+    Case(
+        "a token where the name of its variable belongs",
+        settings_file(channel("token_env: xoxb-1-SECRET")),
+        "FOLDER/defs.yaml: alerts.slack.token_env: this is no name of an environment variable: set the token in the "
+        "environment and write the variable's name here, such as SLACK_BOT_TOKEN",
+    ),
+    Case(
+        "a token where a section belongs",
+        settings_file(alerts("{slack: xoxb-1-SECRET}")),
+        "FOLDER/defs.yaml: alerts.slack: this should be a section with fields of its own",
+    ),
+    Case(
+        "a token that would go over the network in the clear",
+        settings_file(channel("token_env: BOT, base_url: 'http://slack.example/api/'")),
+        "FOLDER/defs.yaml: alerts.slack.base_url: the token is sent there, so it should be an https:// address, or "
+        "http:// on this machine: correct it",
+    ),
+    Case(
+        "a channel without the extra that posts to it",
+        missing_extra,
+        "alerts.slack: dagster-slack is not installed: install the extra by pip install 'audit-pipeline[slack]' "
+        "wherever Dagster's code runs, or use alerts.webhook_env, which needs none",
+    ),
+    Case(
+        "a token that is not set",
+        token_that_is_not_set,
+        "alerts.slack.token_env: the variable BOT is not set where Dagster's code runs: set it, or remove alerts",
+    ),
     Case(
         "the address of a webhook where the name of its variable belongs",
         settings_file(alerts(f"{{webhook_env: '{SECRET}'}}")),

@@ -273,7 +273,7 @@ def test_a_post_that_fails_makes_the_tick_fail_and_names_the_variable_alone(
     settings: IndexAuditSettings, instance: dg.DagsterInstance, server: EmbeddingServer
 ) -> None:
     publish(LATE)
-    server.replies = [Reply(500, make=lambda _: b"no")]
+    server.replies = [Reply(500, make=lambda _: b"No.")]
     with pytest.raises(NotPostedError) as caught:
         tick(settings, instance)
     assert str(caught.value) == (f"not posted to the webhook in {VARIABLE}: it answered 500; the next look tries again")

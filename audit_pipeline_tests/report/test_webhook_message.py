@@ -5,21 +5,24 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from audit_pipeline.alert_settings import TOLD_CHECKS
 from audit_pipeline.report.alerts import Item, finding_items
 from audit_pipeline.report.webhook_message import CHECKS, message, message_key
-from audit_pipeline_tests.report.sample_audit import HOSTILE, SECRET_TEXT
+from audit_pipeline_tests.report.sample_audit import SECRET_TEXT
 from audit_pipeline_tests.report.test_alerts import LATE, finding
 
 CHECK = Item("check", "table_holds_batch", {"source": "late", "ingestion_date": "2026-01-03"}, "Look.")
 RUN = Item("run", "ingest_failed", {"run": "0f3a", "source": "late", "ingestion_date": "2026-01-03"}, "Read why.")
 
 
+def text_objects(body: dict[str, Any]) -> list[dict[str, Any]]:
+    return [one for block in body["blocks"] for one in ([block["text"]] if "text" in block else block["elements"])]
+
+
 def texts(body: dict[str, Any]) -> list[str]:
-    found = []
-    for block in body["blocks"]:
-        found += [block["text"]["text"]] if "text" in block else [part["text"] for part in block["elements"]]
-    return found
+    return [one["text"] for one in text_objects(body)]
 
 
 def test_a_message_says_what_is_new_where_and_what_to_do() -> None:
@@ -28,10 +31,11 @@ def test_a_message_says_what_is_new_where_and_what_to_do() -> None:
     assert [block["type"] for block in body["blocks"]] == ["header", "section", "section", "section", "context"]
     assert texts(body) == [
         "handbook: 1 new error, 1 failed check, 1 failed run",
-        "*RUN* A batch was not brought in (`ingest_failed`)\n• run 0f3a, source late, ingested 2026-01-03\n→ Read why.",
-        "*ERROR* Rows missing from the index (`missing_rows`)\n• source late: 25.0 % of 40\n→ Mend it.",
+        "*RUN* A batch was not brought in (`ingest_failed`)\n• `run 0f3a, source late, ingested 2026-01-03`\n"
+        "→ Read why.",
+        "*ERROR* Rows missing from the index (`missing_rows`)\n• `source late`: 25.0 % of 40\n→ Mend it.",
         "*CHECK* The table does not hold the batch as the source store does (`table_holds_batch`)\n"
-        "• source late, ingested 2026-01-03\n→ Look.",
+        "• `source late, ingested 2026-01-03`\n→ Look.",
         "No audit has been published yet. 2 things muted by alerts.mute.",
     ]
 
@@ -49,22 +53,36 @@ def test_what_no_longer_stands_is_marked() -> None:
     items = finding_items([LATE, finding("missing_rows", source="handbook")])
     (_, section, _) = texts(message("handbook", items, audit=None, gone=items[:1]))
     assert section.splitlines()[1:3] == [
-        "• source handbook: 25.0 % of 40",
-        "• source late: 25.0 % of 40 (no longer found)",
+        "• `source handbook`: 25.0 % of 40",
+        "• `source late`: 25.0 % of 40 (no longer found)",
     ]
 
 
-def test_names_of_sources_make_no_mention_link_or_line() -> None:
-    items = finding_items([finding("missing_rows", source=name) for name in ("<!channel>", HOSTILE, "a\nb & c", None)])
-    text = json.dumps(message("handbook", items, audit=None), ensure_ascii=False)
-    assert "<" not in text
-    assert "&lt;!channel&gt;" in text
-    assert "a b &amp; c" in text
-    assert "source (none)" in text
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("<!channel>", "&lt;!channel&gt;"),
+        ("<@U0123>|<https://x.example|y>", "&lt;@U0123&gt;|&lt;https://x.example|y&gt;"),
+        ("&lt;!here&gt;", "&amp;lt;!here&amp;gt;"),
+        ("@channel #general https://x.example", "@channel #general https://x.example"),
+        ("`*a*` _b_ :tada:", "'*a*' _b_ :tada:"),
+        ("a\nb", "a b"),
+        ("\u202eevil\u061c\u2067", "\ufffdevil\ufffd\ufffd"),
+        (None, "(none)"),
+    ],
+)
+def test_a_name_of_a_source_is_read_as_it_stands(name: str | None, shown: str) -> None:
+    """As code in a text that is verbatim, no mention, link, emoji or mark is read but those of <, > and &."""
+    body = message("handbook", finding_items([finding("missing_rows", source=name)]), audit=None)
+    assert texts(body)[1].splitlines()[1] == f"• `source {shown}`: 25.0 % of 40"
+    marked = [one for one in text_objects(body) if one["type"] == "mrkdwn"]
+    assert [one["verbatim"] for one in marked] == [True, True]
+    assert "source" not in body["text"] + texts(body)[0]
 
 
-def test_a_message_keeps_the_limits_of_slack_however_much_is_new() -> None:
-    long = "s" * 5000
+@pytest.mark.parametrize("letter", ["s", "&", "ü", "\U0001f4a5"])
+def test_a_message_keeps_the_limits_of_slack_however_much_is_new(letter: str) -> None:
+    long = letter * 5000
     items = finding_items(
         finding(code, "error" if code != "self_low" else "warning", source=f"{n}{long}")
         for code in ("missing_rows", "text_drift", "self_low")
@@ -74,12 +92,24 @@ def test_a_message_keeps_the_limits_of_slack_however_much_is_new() -> None:
         Item("check", CHECK.code, {"source": "late", "ingestion_date": str(n)}, f"Look {n}. {long}") for n in range(60)
     ]
     body = message("n" * 63, items, audit=None)
+    shown = texts(body)[1:-2]
     assert len(body["blocks"]) <= 50
     assert len(body["blocks"][0]["text"]["text"]) <= 150
     assert max(len(text) for text in texts(body)) <= 3000
-    # 63 groups, of which 20 are shown: the three codes with 100 places each and 17 checks.
-    assert texts(body)[-2] == "... and 43 more in the report and in Dagster."
-    assert "• and 95 more places" in texts(body)[1]
+    assert len(json.dumps(body["blocks"])) <= 10_000
+    assert len(body["text"]) <= 4_000
+    # Of 63 groups (three codes with 100 places each, 60 checks) as many as fit; the others are counted.
+    left = 100 * max(3 - len(shown), 0) + 60 - max(len(shown) - 3, 0)
+    assert texts(body)[-2] == f"... and {left} more in the report and in Dagster."
+    assert all("• and 95 more places" in text for text in shown[:3])
+    assert all("\n→ " in text for text in shown)
+
+
+def test_short_news_of_many_kinds_fit_up_to_twenty_of_them() -> None:
+    items = [Item("check", CHECK.code, {"source": "late", "ingestion_date": str(n)}, f"Look {n}.") for n in range(200)]
+    body = message("handbook", items, audit=None)
+    assert len(body["blocks"]) == 1 + 20 + 2
+    assert texts(body)[-2] == "... and 180 more in the report and in Dagster."
 
 
 def test_no_text_of_the_corpus_stands_in_a_message(audit: dict[str, Any]) -> None:

@@ -17,7 +17,7 @@ from audit_pipeline.stages.alerting import Failures, tell_news
 from audit_pipeline.state import StateFolder, write_json
 from audit_pipeline.webhook import NotPostedError
 from audit_pipeline_tests.report.sample_audit import sample_audit
-from audit_pipeline_tests.report.test_alerts import HANDBOOK, LATE
+from audit_pipeline_tests.report.test_alerts import HANDBOOK, LATE, finding
 
 NOW = dt.datetime(2026, 3, 1, 7, 0, tzinfo=dt.UTC)
 NONE = Failures([], [], [], 0.0)
@@ -144,6 +144,23 @@ def test_a_post_whose_answer_never_came_is_made_again_and_says_so(told: Channel,
         True,
         True,
     ]
+
+
+def test_a_receiver_that_asks_for_a_rest_is_left_alone_and_told_all_of_it_after(told: Channel) -> None:
+    told.audit(HANDBOOK, LATE)
+    told.faults = [NotPostedError("it answered 429", rest=90.0)]
+    with pytest.raises(NotPostedError):
+        told.look()
+    told.now = NOW + dt.timedelta(seconds=89)
+    told.failures = replace(NONE, checks=[CHECK])
+    assert told.look() == "not posted before 07:01:30 UTC, as the receiver asked"
+    told.failures = NONE  # went while nobody could be told
+    assert (told.taken, len(told.sent)) == ([], 1)
+    told.now = NOW + dt.timedelta(seconds=90)
+    assert told.look() == "told 2 things"
+    assert told.taken == ["handbook: 1 new error, 1 failed check"]
+    told.audit(HANDBOOK, LATE, finding("text_drift"))
+    assert told.look() == "told 1 thing"
 
 
 def test_two_looks_at_once_post_once(told: Channel) -> None:

@@ -28,16 +28,48 @@ def read_rows(path: Path) -> list[Row]:
     """The rows of a filled-in queue or a labels file: CSV (comma, semicolon or tab), JSON Lines, Parquet, or Label
     Studio's JSON export. Values are stripped; empty ones are "". Raises AuditInputError.
     """
-    readers = {".csv": _csv, ".tsv": _csv, ".txt": _csv, ".jsonl": _jsonl, ".json": label_studio.rows_of}
-    if path.suffix not in (*readers, ".parquet"):
+    readers = {
+        **dict.fromkeys((".csv", ".tsv", ".txt"), lambda path: read_csv(path)[1]),
+        ".jsonl": _jsonl,
+        ".json": lambda path: label_studio.rows_of(_text(path), path),
+        ".parquet": _parquet,
+    }
+    if path.suffix not in readers:
         raise AuditInputError(f"{path}: labels are read from .csv, .jsonl, .json (Label Studio) or .parquet: rename it")
-    rows = _parquet(path) if path.suffix == ".parquet" else readers[path.suffix](_text(path), path)
+    rows = readers[path.suffix](path)
     lacking = [name for name in _NEEDED if rows and not any(name in row for row in rows)]
     if lacking:
         raise AuditInputError(
             f"{path}: no column {lacking[0]!r} in it: keep the columns of the queue, {', '.join(_NEEDED)} at least"
         )
     return rows
+
+
+def read_csv(path: Path) -> tuple[list[str], list[Row]]:
+    """The columns of a CSV file (comma, semicolon or tab, whichever its header has most of) and its rows, stripped.
+
+    A row with more fields than columns has the key OVERFULL, one with fewer lacks the last. Raises AuditInputError.
+    """
+    text = _text(path)
+    if text[:4].lower() == "sep=":  # Excel's own hint
+        text = text.partition("\n")[2]
+    header = text.partition("\n")[0]
+    delimiter = max(",;\t", key=header.count)
+    csv.field_size_limit(2**31 - 1)
+    try:
+        lines = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True))
+    except csv.Error as error:
+        raise AuditInputError(f"{path}: is no CSV ({reason_of(error)}): save it as 'CSV UTF-8' again") from error
+    if not lines:
+        raise AuditInputError(f"{path}: is empty, without even a header: save it as 'CSV UTF-8' again")
+    names = [name.strip() for name in lines[0]]
+    rows = []
+    for values in lines[1:]:
+        row = {name: value.strip() for name, value in zip(names, values, strict=False)}
+        if any(value.strip() for value in values[len(names) :]):
+            row[OVERFULL] = "yes"
+        rows.append(row)
+    return names, rows
 
 
 def write_rows(rows: Sequence[dict[str, Any]], columns: Sequence[str], kind: Format, path: Path | None) -> str:
@@ -95,31 +127,9 @@ def _text(path: Path) -> str:
     return text
 
 
-def _csv(text: str, path: Path) -> list[Row]:
-    if text[:4].lower() == "sep=":  # Excel's own hint
-        text = text.partition("\n")[2]
-    header = text.partition("\n")[0]
-    delimiter = max(",;\t", key=header.count)
-    csv.field_size_limit(2**31 - 1)
-    try:
-        lines = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True))
-    except csv.Error as error:
-        raise AuditInputError(f"{path}: is no CSV ({reason_of(error)}): save it as 'CSV UTF-8' again") from error
-    if not lines:
-        raise AuditInputError(f"{path}: is empty, without even a header: save it as 'CSV UTF-8' again")
-    names = [name.strip() for name in lines[0]]
+def _jsonl(path: Path) -> list[Row]:
     rows = []
-    for values in lines[1:]:
-        row = {name: value.strip() for name, value in zip(names, values, strict=False)}
-        if any(value.strip() for value in values[len(names) :]):
-            row[OVERFULL] = "yes"
-        rows.append(row)
-    return rows
-
-
-def _jsonl(text: str, path: Path) -> list[Row]:
-    rows = []
-    for number, line in enumerate(text.split("\n"), start=1):
+    for number, line in enumerate(_text(path).split("\n"), start=1):
         if not line.strip():
             continue
         try:

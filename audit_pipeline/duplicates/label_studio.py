@@ -15,8 +15,9 @@ YES, NO = "duplicate", "not a duplicate"
 _ANSWER, _REASON = "duplicate", "reason"  # the names of the two controls
 _ASKED = ("duplicate", "reason", "labeller")
 
-# The id of a result says whose answer it is and which. Label Studio makes an imported annotation its importer's and drops
-# names it does not know, but keeps results as they are; an id of its own never holds a colon, and ends before a "#".
+# The id of a result says whose answer it is and which. Label Studio makes an imported annotation its importer's and
+# drops fields it does not know, but keeps results as they are; an id of its own never holds a colon, and ends before
+# a "#".
 _HANDED_ON = re.compile(r"labeller:([^:#]*):(true|false)")
 
 # The answer is a choice about the first text: a Choices control stands for one object.

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from audit_pipeline.corpus.text import sha256_hex
 from audit_pipeline.duplicates.agreement import agreement, is_adjudicated
 from audit_pipeline.duplicates.answers import answer_of
+from audit_pipeline.duplicates.label_files import OVERFULL, read_csv
 from audit_pipeline.duplicates.rows import Nodes
 from audit_pipeline.errors import AuditInputError, reason_of
 
@@ -74,6 +75,8 @@ def read_labelled_pairs(path: Path) -> pa.Table:
         raise AuditInputError(f"labels.pairs: {path} is neither .parquet, .csv nor .jsonl: convert it to one of them")
     try:
         table = readers[path.suffix](path)
+    except AuditInputError as error:
+        raise AuditInputError(f"labels.pairs: {error}") from error
     except (OSError, ValueError) as error:  # Arrow's and those of decoding are ValueErrors
         raise AuditInputError(
             f"labels.pairs: {path} cannot be read ({reason_of(error)}): check the path and the file"
@@ -219,16 +222,13 @@ def _read_parquet(path: Path) -> pa.Table:
 
 
 def _read_csv(path: Path) -> pa.Table:
-    import pyarrow.csv as pacsv
-
-    with path.open(encoding="utf-8") as file:
-        names = file.readline().strip().lstrip("\ufeff").split(",")
-    kinds = {name.strip('"'): pa.string() for name in names}
-    return pacsv.read_csv(
-        path,
-        parse_options=pacsv.ParseOptions(newlines_in_values=True),
-        convert_options=pacsv.ConvertOptions(column_types=kinds, strings_can_be_null=True),
-    )
+    names, rows = read_csv(path)
+    overfull = next((number for number, row in enumerate(rows, start=1) if OVERFULL in row), None)
+    if overfull is not None:
+        raise AuditInputError(
+            f"{path}: row {overfull} has more fields than columns: write values that hold a delimiter in double quotes"
+        )
+    return pa.table({name: pa.array([row.get(name) or None for row in rows], pa.string()) for name in names})
 
 
 def _read_jsonl(path: Path) -> pa.Table:

@@ -1,4 +1,4 @@
-"""What people send back: files as spreadsheets leave them, unusable rows, how files join. Label Studio: test_label_studio.py."""
+"""What people send back: files as spreadsheets leave them, unusable rows, how files join."""
 
 from __future__ import annotations
 

@@ -49,6 +49,18 @@ def test_numeric_ids_in_csv_stay_as_written(tmp_path):
     assert read_labelled_pairs(path)["chunk_id_a"].to_pylist() == ["007"]
 
 
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"], ids=["comma", "semicolon", "tab"])
+def test_a_csv_is_read_as_a_spreadsheet_saved_it(tmp_path, delimiter):
+    # With Excel's mark, its line ends, an id that reads as a missing value, and a text in a column that is not used.
+    lines = ["chunk_id_a,chunk_id_b,duplicate,origin,text_a", 'NA,b,yes,corpus,"one\ntwo"', "a,c,no,,"]
+    path = tmp_path / "pairs.csv"
+    path.write_bytes(b"\xef\xbb\xbf" + "\r\n".join(lines).replace(",", delimiter).encode())
+    assert read_labelled_pairs(path).to_pylist() == [
+        {"chunk_id_a": "NA", "chunk_id_b": "b", "duplicate": "yes", "origin": "corpus"},
+        {"chunk_id_a": "a", "chunk_id_b": "c", "duplicate": "no", "origin": None},
+    ]
+
+
 def test_pairs_that_cannot_be_used_are_counted_by_reason():
     good_hash = sha256_hex(pa.array(["text a"]))[0].as_py()
     labels = validated(

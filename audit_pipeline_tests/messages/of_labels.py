@@ -118,13 +118,23 @@ CASES = [
     Case(
         "no file of pairs",
         lambda world: read_labelled_pairs(world.folder / "absent.csv"),
-        "labels.pairs: FOLDER/absent.csv cannot be read (… No such file or directory…): check the path and the file",
+        "labels.pairs: FOLDER/absent.csv: cannot be read (No such file or directory): check the path",
     ),
     Case(
         "pairs in another encoding",
         pairs("pairs.csv", "chunk_id_a,chunk_id_b,duplicate,origin,gr\xfcnde\n".encode("latin-1")),
-        "labels.pairs: FOLDER/pairs.csv cannot be read ('utf-8' codec can't decode byte 0xfc in position …): "
-        "check the path and the file",
+        "labels.pairs: FOLDER/pairs.csv: is not UTF-8: save it as UTF-8 (in Excel: 'CSV UTF-8')",
+    ),
+    Case(
+        "pairs of which a line has one comma too many",
+        pairs("pairs.csv", "chunk_id_a,chunk_id_b,duplicate,origin\na,b,yes,corpus,\nc,d,e,yes,corpus\n"),
+        "labels.pairs: FOLDER/pairs.csv: row 2 has more fields than columns: write values that hold a delimiter in "
+        "double quotes",
+    ),
+    Case(
+        "no file of pairs as Parquet",
+        lambda world: read_labelled_pairs(world.folder / "absent.parquet"),
+        "labels.pairs: FOLDER/absent.parquet cannot be read (…): check the path and the file",
     ),
     Case(
         "pairs that are no Parquet",

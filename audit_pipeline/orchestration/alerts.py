@@ -32,7 +32,7 @@ ASSET_OF_CHECK = {
     "no_failed_batches": "corpus_integrity",
 }
 ASSET_JOB = "__ASSET_JOB"
-"""What Dagster calls every run of assets that no job was named for: by conditions, and by hand or backfill in the UI."""
+"""What Dagster calls a run of assets that no job was named for: by conditions, and by hand or backfill in the UI."""
 BLOCKING = ("batch_keeps_rows", "vectors_can_be_written")
 _OVERLAP = 600.0
 """Seconds that two looks at failed runs share: hosts' clocks differ, and events are stored a little later."""

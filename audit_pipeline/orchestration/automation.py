@@ -14,6 +14,7 @@ from audit_pipeline.orchestration.home import end_dead_runs
 from audit_pipeline.orchestration.naming import (
     audit_job_name,
     audit_schedule_name,
+    condition_sensor_name,
     discovery_sensor_name,
     ingest_job_name,
     source_partitions_name,
@@ -164,7 +165,7 @@ def condition_sensors(settings: IndexAuditSettings) -> list[dg.SensorDefinition]
         return []
     return [
         dg.AutomationConditionSensorDefinition(
-            f"{settings.dagster_name}__conditions",
+            condition_sensor_name(settings),
             target=dg.AssetSelection.key_prefixes(settings.dagster_name),
             default_status=dg.DefaultSensorStatus.RUNNING,
             minimum_interval_seconds=settings.automation.every_seconds,

@@ -38,6 +38,11 @@ def audit_schedule_name(settings: IndexAuditSettings) -> str:
     return f"{settings.dagster_name}__audit_schedule"
 
 
+def condition_sensor_name(settings: IndexAuditSettings) -> str:
+    """The sensor that evaluates the automation conditions."""
+    return f"{settings.dagster_name}__conditions"
+
+
 def alert_sensor_name(settings: IndexAuditSettings) -> str:
     """The sensor that posts what is newly wrong."""
     return f"{settings.dagster_name}__alerts"

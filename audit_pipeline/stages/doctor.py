@@ -90,6 +90,7 @@ def hiding(indexes: list[IndexAuditSettings]) -> Callable[[str], str]:
     secrets = {value for settings in indexes for value in settings.index.storage_options.values()}
     secrets |= {value for name, value in os.environ.items() if _SECRET_NAME.search(name)}
     secrets |= {os.environ.get(settings.encoder.api_key_env, "") for settings in indexes}
+    secrets |= {os.environ.get(one.alerts.secret_env, "").strip() for one in indexes if one.alerts is not None}
     longest_first = sorted((one for one in secrets if len(one) >= _SHORTEST_SECRET), key=len, reverse=True)
 
     def hide(text: str) -> str:

@@ -83,7 +83,9 @@ class IndexSettings(Settings):
     )
     vector_index: VectorIndexSettings = Field(default_factory=VectorIndexSettings, description="ANN index to build.")
     search: SearchSettings = Field(default_factory=SearchSettings, description="The application's search.")
-    storage_options: dict[str, str] = Field(default_factory=dict, description="Object store options for LanceDB.")
+    storage_options: dict[str, str] = Field(
+        default_factory=dict, repr=False, description="Object store options for LanceDB."
+    )
 
     @field_validator("columns")
     @classmethod

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -10,6 +11,8 @@ from pydantic import Field, field_validator, model_validator
 from audit_pipeline.column_settings import CHUNK_COLUMNS, ColumnPath, check_columns
 from audit_pipeline.format_settings import LanceSettings, MarkdownSettings
 from audit_pipeline.settings_base import Settings, only_under
+
+_OBJECT_STORES = ("s3", "gs", "az")
 
 
 class SourceSettings(Settings):
@@ -52,6 +55,14 @@ class SourceSettings(Settings):
     )
 
     lance: LanceSettings | None = Field(default=None, description="Format lance only: which table, which version.")
+    storage_options: dict[str, str] = Field(
+        default_factory=dict,
+        repr=False,
+        description=(
+            "Credentials, region and endpoint of the object store that the uri names, in LanceDB's words as in "
+            "index.storage_options; default: the environment's."
+        ),
+    )
 
     @field_validator("columns")
     @classmethod
@@ -60,6 +71,18 @@ class SourceSettings(Settings):
             if field in columns and columns[field] is None:
                 raise ValueError(f"{field!r} cannot be null: name its column, a source store needs it")
         return check_columns(columns, CHUNK_COLUMNS)
+
+    @model_validator(mode="after")
+    def _one_place_for_credentials(self) -> SourceSettings:
+        scheme, found, rest = self.uri.partition("://")
+        if found and re.match(r"[^/@]*:[^/@]*@", rest):
+            raise ValueError("'uri' holds credentials, which messages would repeat: set them under 'storage_options'")
+        stores = _OBJECT_STORES if self.format != "lance" else (scheme,) if found and scheme != "file" else ()
+        if self.storage_options and scheme not in (stores if found else ()):
+            raise ValueError(
+                "'storage_options' belongs to an object store (s3://, gs://, az://): remove it or correct the uri"
+            )
+        return self
 
     @model_validator(mode="after")
     def _fields_of_one_format(self) -> SourceSettings:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import fnmatch
-import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -14,6 +13,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 from pyarrow import fs
 
+from audit_pipeline.corpus.file_systems import OBJECT_STORES, UnknownOptionError, filesystem_of, hidden
 from audit_pipeline.errors import AuditInputError, reason_of
 from audit_pipeline.source_settings import SourceSettings
 
@@ -58,10 +58,14 @@ def find_files(entry: SourceSettings) -> list[SourceFile]:
     """
     where = f"source {entry.name!r}"
     try:
-        filesystem, root = filesystem_of(entry.uri)
+        filesystem, root = filesystem_of(entry.uri, entry.storage_options)
         infos, base = _matching(filesystem, root, entry.format)
+    except UnknownOptionError as error:
+        raise AuditInputError(f"{where}: storage_options: {error}: remove it, or set it in the environment") from error
     except (OSError, ValueError, pa.ArrowException) as error:
-        raise AuditInputError(f"{where}: {entry.uri} cannot be listed ({reason_of(error)}): check its uri") from error
+        told = hidden(reason_of(error), entry.storage_options)
+        check = "uri and storage_options" if entry.uri.startswith(OBJECT_STORES) else "uri"
+        raise AuditInputError(f"{where}: {entry.uri} cannot be listed ({told}): check its {check}") from error
     if not infos:
         raise AuditInputError(
             f"{where}: no {entry.format} file at {entry.uri}: check the path, or the format "
@@ -79,22 +83,6 @@ def find_files(entry: SourceSettings) -> list[SourceFile]:
         for info in infos
     ]
     return sorted(files, key=lambda file: file.path)
-
-
-def filesystem_of(uri: str) -> tuple[fs.FileSystem, str]:
-    """(file system, path in it) of a path or of a file://, s3://, gs:// or az:// URI; credentials by the environment.
-
-    The account of az:// is AZURE_STORAGE_ACCOUNT_NAME and its key AZURE_STORAGE_ACCOUNT_KEY, as LanceDB reads them.
-    """
-    if "://" not in uri:
-        return fs.LocalFileSystem(), uri
-    if not uri.startswith("az://"):
-        return fs.FileSystem.from_uri(uri)
-    account = os.environ.get("AZURE_STORAGE_ACCOUNT_NAME")
-    if not account:
-        raise OSError("AZURE_STORAGE_ACCOUNT_NAME is not set")
-    key = os.environ.get("AZURE_STORAGE_ACCOUNT_KEY")
-    return fs.AzureFileSystem(account_name=account, account_key=key), uri.removeprefix("az://")
 
 
 def _matching(filesystem: fs.FileSystem, root: str, file_format: str) -> tuple[list[fs.FileInfo], str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import difflib
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,10 @@ import pyarrow as pa
 
 from audit_pipeline.corpus.blocks import block_of, top_columns
 from audit_pipeline.corpus.columns import Seen, Where, resolve_columns
+from audit_pipeline.corpus.file_systems import hidden
 from audit_pipeline.errors import AuditInputError, reason_of
 from audit_pipeline.format_settings import LanceSettings
+from audit_pipeline.index_settings import IndexSettings
 from audit_pipeline.source_settings import SourceSettings
 
 _BLOCK_ROWS = 65_536
@@ -43,7 +46,7 @@ def open_lance(entry: SourceSettings) -> LanceTable:
     if "://" not in uri and not Path(uri).is_dir():  # connecting would create it
         raise AuditInputError(f"{where}: there is no folder {uri}: name a table (x.lance) or its database as uri")
     try:
-        name, table = _found(uri, settings.table, where)
+        name, table = _found(entry, uri, settings.table, where)
         version = settings.version or int(table.version)
         stamps = {int(one["version"]): one["timestamp"] for one in table.list_versions()}
         if version not in stamps:
@@ -54,9 +57,43 @@ def open_lance(entry: SourceSettings) -> LanceTable:
         table.checkout(version)
     except _ERRORS as error:
         raise AuditInputError(
-            f"{where}: {uri} cannot be opened as lance ({reason_of(error)}): check that it is a whole LanceDB table"
+            f"{where}: {uri} cannot be opened as lance ({hidden(reason_of(error), entry.storage_options)}): "
+            "check that it is a whole LanceDB table"
         ) from error
     return LanceTable(table, name, version, stamps[version].astimezone(dt.UTC))  # naive ones are local
+
+
+def refuse_audited_table(entry: SourceSettings, index_uri: str, index: IndexSettings) -> None:
+    """Raise AuditInputError where a Lance entry is the table under audit itself, at no version that is its own.
+
+    Compared with itself the table would lack nothing by definition, and a managed one would be its own source.
+    """
+    if entry.format != "lance" or (entry.lance and entry.lance.version and not index.managed):
+        return
+    uri, audited = entry.uri.rstrip("/"), _place(index_uri, index.storage_options)
+    parent, _, own = uri.removesuffix(_SUFFIX).rpartition("/")
+    if entry.lance and entry.lance.table:
+        found = _place(uri, entry.storage_options), entry.lance.table
+    elif uri.endswith(_SUFFIX) and own == index.table and _place(parent or ".", entry.storage_options) == audited:
+        found = audited, own
+    elif _place(uri, entry.storage_options) == audited:
+        found = audited, open_lance(entry).name
+    else:
+        return
+    if found == (audited, index.table):
+        version = "" if index.managed else ", or a version of it to compare with under lance: {version: ...}"
+        raise AuditInputError(
+            f"source {entry.name!r}: {entry.uri} is the audited table {index.table!r} itself, which lacks nothing of "
+            f"itself: name the table that it is filled from{version}"
+        )
+
+
+def _place(uri: str, options: Mapping[str, str]) -> tuple[str, str | None]:
+    """A database's real folder, or its URI and the endpoint that stands for another store."""
+    if "://" not in uri:
+        return os.path.realpath(uri), None
+    told = {name.lower().removeprefix("aws_"): value.rstrip("/") for name, value in options.items()}
+    return uri.rstrip("/"), told.get("endpoint", told.get("endpoint_url"))
 
 
 def read_lance(entry: SourceSettings, seen: Seen) -> Iterator[pa.Table]:
@@ -69,34 +106,36 @@ def read_lance(entry: SourceSettings, seen: Seen) -> Iterator[pa.Table]:
     where = Where(entry.name, f"{opened.name}{_SUFFIX}")
     paths = resolve_columns(entry, opened.table.schema, where)
     row = 0
-    for block in _blocks(opened, sorted(top_columns(paths)), where):
+    for block in _blocks(opened, sorted(top_columns(paths)), where, entry.storage_options):
         yield block_of(block, paths, row, entry, where, seen, opened.written.date(), {})
         row += len(block)
 
 
-def _blocks(opened: LanceTable, columns: list[str], where: Where) -> Iterator[pa.Table]:
+def _blocks(opened: LanceTable, columns: list[str], where: Where, options: Mapping[str, str]) -> Iterator[pa.Table]:
     try:
         for batch in opened.table.search().select(columns).to_batches(batch_size=_BLOCK_ROWS):
             yield pa.table(batch)
     except _ERRORS as error:
         raise AuditInputError(
-            f"{where}: version {opened.version} cannot be read ({reason_of(error)}): mend the table or remove the entry"
+            f"{where}: version {opened.version} cannot be read ({hidden(reason_of(error), options)}): "
+            "mend the table or remove the entry"
         ) from error
 
 
-def _found(uri: str, name: str | None, where: str) -> tuple[str, Any]:
+def _found(entry: SourceSettings, uri: str, name: str | None, where: str) -> tuple[str, Any]:
     """(name, table) by name in a database; without one the uri is the table, or a database of a single table."""
     import lancedb
 
+    options = entry.storage_options or None
     if name is None and uri.endswith(_SUFFIX):
         parent, _, own = uri.removesuffix(_SUFFIX).rpartition("/")
         try:
-            return own, lancedb.connect(parent or ".").open_table(own)
+            return own, lancedb.connect(parent or ".", storage_options=options).open_table(own)
         except ValueError as error:
             if "was not found" not in str(error):
                 raise
-    database = lancedb.connect(uri)
-    names = _names(database)
+    database = lancedb.connect(uri, storage_options=options)
+    names = table_names(database)
     if name is None and len(names) == 1:
         name = names[0]
     if name is None or name not in names:
@@ -109,7 +148,8 @@ def _found(uri: str, name: str | None, where: str) -> tuple[str, Any]:
     return name, database.open_table(name)
 
 
-def _names(database: Any) -> list[str]:
+def table_names(database: Any) -> list[str]:
+    """All table names of a database, sorted."""
     names: list[str] = []
     token: str | None = None
     while True:

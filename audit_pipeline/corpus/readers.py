@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from audit_pipeline.corpus.blocks import block_of, top_columns
 from audit_pipeline.corpus.columns import Seen, Where, resolve_columns
+from audit_pipeline.corpus.file_systems import hidden
 from audit_pipeline.corpus.files import SourceFile
 from audit_pipeline.corpus.json_lines import read_json_lines
 from audit_pipeline.corpus.markdown_files import read_markdown
@@ -34,9 +35,8 @@ def read_file(entry: SourceSettings, file: SourceFile, seen: Seen) -> Iterator[p
     except UnicodeDecodeError as error:
         raise AuditInputError(f"{where}: the names of its columns are not UTF-8: write the file as UTF-8") from error
     except (OSError, EOFError, pa.ArrowException) as error:
-        raise AuditInputError(
-            f"{where}: cannot be read as {entry.format} ({reason_of(error)}): mend or remove it"
-        ) from error
+        told = hidden(reason_of(error), entry.storage_options)
+        raise AuditInputError(f"{where}: cannot be read as {entry.format} ({told}): mend or remove it") from error
 
 
 def with_folders(schema: pa.Schema, file: SourceFile) -> pa.Schema:

@@ -32,7 +32,8 @@ def store_stamp(settings: IndexAuditSettings, today: dt.date, now: dt.datetime |
                 return None
             listed.append([entry.name, name, size, modified.isoformat()])
     deciding = {
-        "sources": [source.model_dump(mode="json") for source in settings.sources],
+        # Credentials are renewed, and no digest of them belongs on a disk.
+        "sources": [source.model_dump(mode="json", exclude={"storage_options"}) for source in settings.sources],
         "start_date": str(settings.start_date),
         "grain": settings.ingestion_grain,
         "today": today.isoformat(),  # rows dated later are rejected until then

@@ -17,7 +17,7 @@ from audit_pipeline.corpus.batches import display_source, parse_batch_key, slug,
 from audit_pipeline.corpus.columns import RAW, Seen
 from audit_pipeline.corpus.docstrings import read_docstrings
 from audit_pipeline.corpus.files import find_files
-from audit_pipeline.corpus.lance_tables import read_lance
+from audit_pipeline.corpus.lance_tables import read_lance, refuse_audited_table
 from audit_pipeline.corpus.readers import read_file
 from audit_pipeline.corpus.validation import Validated, validate
 from audit_pipeline.errors import AuditInputError
@@ -72,8 +72,12 @@ class StoreRows:
 class SourceStore:
     """What should be in the index, held as Arrow from one scan to the next: about twice the bytes of the texts."""
 
-    def __init__(self, settings: IndexAuditSettings, *, today: dt.date, start_date: dt.date | None) -> None:
+    def __init__(
+        self, settings: IndexAuditSettings, *, today: dt.date, start_date: dt.date | None, index_uri: str | None = None
+    ) -> None:
+        """``index_uri`` is where the audited table lies if the settings leave that to the state folder."""
         self._settings = settings
+        self._index_uri = settings.index.uri or index_uri
         self._today = today
         self._start_date = start_date
         self._validated: Validated | None = None
@@ -147,6 +151,8 @@ class SourceStore:
         for done, entry in enumerate(sources):
             progress("reading sources", done, len(sources))
             try:
+                if self._index_uri is not None:
+                    refuse_audited_table(entry, self._index_uri, self._settings.index)
                 tables += read_entry(entry)
             except AuditInputError as error:
                 self._unread[entry.name] = error

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from audit_pipeline.corpus.lance_tables import table_names
 from audit_pipeline.errors import AuditInputError
 
 
@@ -22,18 +23,6 @@ def connect(uri: str, storage_options: dict[str, str] | None = None, *, create: 
         return lancedb.connect(uri, storage_options=storage_options or None)
     except (OSError, RuntimeError, ValueError) as error:
         raise AuditInputError(f"index.uri: {uri} cannot be opened ({first_line(error)}): check the URI") from error
-
-
-def table_names(database: Any) -> list[str]:
-    """All table names of a database, sorted."""
-    names: list[str] = []
-    token: str | None = None
-    while True:
-        page = database.list_tables(page_token=token)
-        names += page.tables
-        token = page.page_token
-        if not token:
-            return sorted(names)
 
 
 def holds_table(uri: str, name: str, storage_options: dict[str, str] | None = None) -> bool:

@@ -113,8 +113,8 @@ def not_measured(part: str, haystack: int = 0) -> dict[str, Any]:
 def public_settings(settings: IndexAuditSettings) -> dict[str, Any]:
     """The settings as JSON values, with storage options and passwords in URIs hidden."""
     public = settings.model_dump(mode="json")
-    options = public["index"]["storage_options"]
-    public["index"]["storage_options"] = dict.fromkeys(options, _HIDDEN)
+    for part in (public["index"], *public["sources"]):
+        part["storage_options"] = dict.fromkeys(part["storage_options"], _HIDDEN)
     return _map_strings(public, lambda text: _CREDENTIALS.sub(f"{_HIDDEN}@", text))
 
 

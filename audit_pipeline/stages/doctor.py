@@ -87,7 +87,9 @@ def within(what: str, check: Check, hide: Callable[[str], str], seconds: float |
 
 def hiding(indexes: list[IndexAuditSettings]) -> Callable[[str], str]:
     """A function that takes every secret known here out of a text: of URIs, of the settings and of the environment."""
-    secrets = {value for settings in indexes for value in settings.index.storage_options.values()}
+    options = [settings.index.storage_options for settings in indexes]
+    options += [source.storage_options for settings in indexes for source in settings.sources]
+    secrets = {value for one in options for value in one.values()}
     secrets |= {value for name, value in os.environ.items() if _SECRET_NAME.search(name)}
     secrets |= {os.environ.get(settings.encoder.api_key_env, "") for settings in indexes}
     secrets |= {os.environ.get(one.alerts.secret_env, "").strip() for one in indexes if one.alerts is not None}

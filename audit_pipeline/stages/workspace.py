@@ -94,7 +94,8 @@ class Workspace:
     @cached_property
     def store(self) -> SourceStore:
         # The remembered start only sizes the grid: rows that turn up from before it are history, not errors.
-        return SourceStore(self.settings, today=self.today, start_date=self.settings.start_date)
+        start = self.settings.start_date
+        return SourceStore(self.settings, today=self.today, start_date=start, index_uri=self.index_uri)
 
     @cached_property
     def encoder(self) -> Encoder | None:

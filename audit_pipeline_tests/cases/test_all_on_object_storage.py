@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import io
 import json
 import logging
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,16 +20,20 @@ import yaml
 from moto.server import ThreadedMotoServer
 
 from audit_pipeline.corpus.files import find_files
+from audit_pipeline.corpus.stamps import store_stamp
+from audit_pipeline.corpus.store import read_entry
 from audit_pipeline.encoder.models import Encoder
 from audit_pipeline.errors import AuditInputError
 from audit_pipeline.source_settings import SourceSettings
 from audit_pipeline_tests.cases.command import findings, run_command
 from audit_pipeline_tests.cases.test_object_storage import KEY, SECRET, SESSION, assert_nowhere
+from audit_pipeline_tests.corpus.builders import settings_of
 from audit_pipeline_tests.encoder.planted import docstrings
 
 PER_SOURCE = 20
 DAYS = ("2026-01-02", "2026-01-03")
 INDEX = "s3://corpus/index"
+ROW = {"chunk_id": "a", "text": "Salt is mined below the hill."}
 
 
 @pytest.fixture
@@ -114,6 +120,53 @@ def test_sources_of_three_formats_and_the_managed_table_lie_in_a_bucket(
     assert stored == {row["chunk_id"]: row["text"] for name in formats for row in rows[name]}
     assert_nowhere(tmp_path, KEY, SECRET, SESSION)
     assert not any(secret in caplog.text for secret in (KEY, SECRET, SESSION))
+
+
+def test_storage_options_of_sources_reach_every_format(bucket: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = {
+        "aws_access_key_id": KEY,
+        "aws_secret_access_key": SECRET,
+        "aws_session_token": SESSION,
+        "aws_region": "us-east-1",
+        "aws_endpoint": os.environ["AWS_ENDPOINT_URL"],
+        "allow_http": "true",
+    }
+    for name in ("parquet", "jsonl", "csv"):
+        bucket.put_object(Bucket="corpus", Key=f"{name}/part.{name}", Body=as_bytes(name, [ROW]))
+    bucket.put_object(Bucket="corpus", Key="markdown/a.md", Body=b"# Salt\n\nSalt is mined below the hill.\n")
+    lancedb.connect("s3://corpus/", storage_options=options).create_table("lance", pa.Table.from_pylist([ROW]))
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    formats = ("lance", "parquet", "jsonl", "csv", "markdown")
+    sources = [
+        SourceSettings(
+            name=name,
+            uri=f"s3://corpus/{name}" + ".lance" * (name == "lance"),
+            format=name,
+            ingestion_date=dt.date(2026, 1, 2),
+            storage_options=options,
+        )
+        for name in formats
+    ]
+    for source in sources:
+        assert [block["text"].to_pylist() for block in read_entry(source)] == [[ROW["text"]]]
+        assert not any(secret in repr(source) for secret in (KEY, SECRET, SESSION))
+
+    # Words without their prefix in any case; region and endpoint of the environment beside keys of the settings.
+    short = {"ACCESS_KEY_ID": KEY, "secret_access_key": SECRET, "session_token": SESSION}
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    monkeypatch.setenv("AWS_ENDPOINT", options["aws_endpoint"])  # LanceDB reads this name too, Arrow does not
+    assert len(read_entry(sources[1].model_copy(update={"storage_options": short}))) == 1
+    monkeypatch.delenv("AWS_ENDPOINT")
+
+    # A renewed key is no other store, and no digest of one is kept.
+    stamps = [
+        store_stamp(
+            settings_of(source.model_dump(mode="json")), dt.date(2100, 1, 1), dt.datetime(2100, 1, 1, tzinfo=dt.UTC)
+        )
+        for source in (sources[0], sources[0].model_copy(update={"storage_options": options | {"timeout": "60s"}}))
+    ]
+    assert stamps[0] == stamps[1] is not None
 
 
 def test_a_bucket_or_an_account_that_is_not_there_is_one_sentence(bucket: Any, monkeypatch: pytest.MonkeyPatch) -> None:

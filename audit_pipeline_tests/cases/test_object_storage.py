@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterator
 from pathlib import Path
@@ -122,19 +123,31 @@ def test_the_environment_is_enough_to_inspect_and_audit_a_bucket(
 def test_storage_options_of_the_settings_stand_in_no_output(
     tmp_path: Path, bucket: Any, options: dict[str, str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    before = objects(bucket)
     caplog.set_level(logging.DEBUG)
     caplog.set_level(logging.INFO, logger="botocore")
     index = {"uri": BUCKET, "table": "docs", "managed": False, "metric": "l2", "storage_options": options}
-    attributes = {"name": "bucket", "encoder": {"kind": "none"}, "index": index}
+    rows = [{"chunk_id": f"c{i}", "text": text} for i, text in enumerate(docstrings("rich", ROWS))]
+    lancedb.connect("s3://vectors/store", storage_options=options).create_table("docs", pa.Table.from_pylist(rows[1:]))
+    bucket.put_object(Bucket="vectors", Key="first/row.jsonl", Body=json.dumps(rows[0]).encode())
+    before = objects(bucket)
+    sources = [
+        {"name": "rest", "uri": "s3://vectors/store/docs.lance", "format": "lance", "storage_options": options},
+        {"name": "first", "uri": "s3://vectors/first", "format": "jsonl", "storage_options": options},
+    ]
+    attributes = {"name": "bucket", "encoder": {"kind": "none"}, "index": index, "sources": sources}
     config = tmp_path / "settings" / "defs.yaml"
     config.parent.mkdir()
     config.write_text(yaml.safe_dump({"type": "audit_pipeline.IndexAudit", "attributes": attributes}), encoding="utf-8")
     code, audit = run_command(config, tmp_path / "state")
-    assert (code, audit["index"]["rows"]) == (0, ROWS)
+    assert (code, audit["index"]["rows"], findings(audit, "error", "warning")) == (0, ROWS, set())
+    assert {name: audit["corpus"][name] for name in ("chunks", "sources")} == {"chunks": ROWS, "sources": 2}
     assert np.isfinite(audit["duplicates"]["floor"]["mean"])
     assert objects(bucket) == before
     assert_nowhere(tmp_path / "state", KEY, SECRET, SESSION)
+    hidden = dict.fromkeys(options, "***")
+    assert [one["storage_options"] for one in (audit["settings"]["index"], *audit["settings"]["sources"])] == [
+        hidden
+    ] * 3
     assert not any(secret in caplog.text for secret in (KEY, SECRET, SESSION))
 
 

@@ -16,20 +16,22 @@ from audit_pipeline.corpus.store import SourceStore
 TODAY = dt.date(2026, 6, 30)
 
 
-def settings_of(*sources: dict[str, Any], grain: str = "day") -> IndexAuditSettings:
+def settings_of(
+    *sources: dict[str, Any], grain: str = "day", index_uri: str = "somewhere", table: str = "t"
+) -> IndexAuditSettings:
     return IndexAuditSettings.model_validate(
         {
             "name": "t",
             "sources": list(sources),
             "ingestion_grain": grain,
             "encoder": {"kind": "none"},
-            "index": {"managed": False, "uri": "somewhere", "table": "t"},
+            "index": {"managed": False, "uri": index_uri, "table": table},
         }
     )
 
 
-def store_of(*sources: dict[str, Any], start_date: dt.date | None = None, grain: str = "day") -> SourceStore:
-    return SourceStore(settings_of(*sources, grain=grain), today=TODAY, start_date=start_date)
+def store_of(*sources: dict[str, Any], start_date: dt.date | None = None, **settings: str) -> SourceStore:
+    return SourceStore(settings_of(*sources, **settings), today=TODAY, start_date=start_date)
 
 
 def write_jsonl(path: Path, rows: list[dict[str, Any]]) -> str:

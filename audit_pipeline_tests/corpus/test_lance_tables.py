@@ -10,9 +10,11 @@ import lancedb
 import pyarrow as pa
 import pytest
 
+from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.corpus import lance_tables
 from audit_pipeline.corpus.stamps import store_stamp
 from audit_pipeline.corpus.store import SourceStore
+from audit_pipeline.errors import AuditInputError
 from audit_pipeline_tests.corpus.builders import TODAY, settings_of, store_of, write_jsonl
 
 ROWS = [
@@ -95,6 +97,40 @@ def test_rows_without_dates_take_the_day_of_the_version(tmp_path: Path, table: A
     store = SourceStore(settings_of(source), today=day, start_date=None)
     assert {key: info.rows for key, info in store.scan().batches.items()} == {f"{day}|s": 2}
     assert list(store_of(source | {"ingestion_date": "2026-01-09"}).scan().batches) == ["2026-01-09|s"]
+
+
+@pytest.mark.usefixtures("table")
+@pytest.mark.parametrize(
+    ("uri", "lance", "index_uri", "refused"),
+    [
+        ("store.lance/docs.lance", {}, "store.lance", True),
+        ("store.lance/docs.lance/", {}, "beside/../store.lance/", True),
+        ("store.lance", {}, "store.lance", True),
+        ("link", {"table": "docs"}, "store.lance", True),
+        ("store.lance", {"table": "docs", "version": 1}, "store.lance", False),  # what stood there once
+        ("store.lance/docs.lance", {}, "another", False),
+        ("store.lance", {"table": "faq"}, "store.lance", False),
+    ],
+)
+def test_the_audited_table_is_not_its_own_source(
+    tmp_path: Path, uri: str, lance: dict[str, Any], index_uri: str, refused: bool
+) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "store.lance")
+    (tmp_path / "beside").mkdir()
+    lancedb.connect(str(tmp_path / "link")).create_table("faq", pa.Table.from_pylist(ROWS)) if lance else None
+    store = store_of(entry(tmp_path, uri, **lance), index_uri=str(tmp_path / index_uri), table="docs")
+    unread = store.scan(partial=True).unread
+    assert ["is the audited table 'docs' itself" in str(error) for error in unread.values()] == [True] * refused
+
+
+def test_a_managed_table_is_not_read_as_its_own_source_at_any_version(tmp_path: Path) -> None:
+    uri = str(tmp_path / "index")
+    lancedb.connect(uri).create_table("chunks", pa.Table.from_pylist(ROWS))
+    source = entry(tmp_path, "index/chunks.lance", version=1)
+    settings = IndexAuditSettings.model_validate({"name": "t", "sources": [source], "encoder": {"model": "m"}})
+    store = SourceStore(settings, today=TODAY, start_date=None, index_uri=uri)  # the state folder's own
+    with pytest.raises(AuditInputError, match=r"name the table that it is filled from$"):
+        store.scan()
 
 
 def test_nothing_is_created_where_there_is_no_table(tmp_path: Path) -> None:

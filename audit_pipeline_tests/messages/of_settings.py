@@ -354,6 +354,18 @@ MISTAKES = [
         "index.storage_options.aws_secret_access_key: Input should be a valid string",
     ),
     (
+        "options of an object store for a folder",
+        NAME
+        + ENCODER
+        + "  sources: [{name: s, uri: docs, format: markdown, storage_options: {aws_secret_access_key: marked}}]\n",
+        "sources.0: 'storage_options' belongs to an object store (s3://, gs://, az://): remove it or correct the uri",
+    ),
+    (
+        "credentials in the address of a source",
+        NAME + ENCODER + "  sources: [{name: s, uri: 's3://me:marked@bucket/docs', format: csv}]\n",
+        "sources.0: 'uri' holds credentials, which messages would repeat: set them under 'storage_options'",
+    ),
+    (
         "a long value is shortened",
         GOOD + "  sample: {total: '" + "word " * 200 + "'}\n",
         "sample.total: Input should be a valid integer, unable to parse string as an integer, got 'word word word word word word word word word word word word word word [...]",

@@ -64,15 +64,21 @@ def docstrings(uri: str, packages: list[str]) -> Callable[[World], object]:
 
 
 def lance(
-    spoil: Callable[[World], object] = lambda world: None, uri: str = "db", **settings: Any
+    spoil: Callable[[World], object] = lambda world: None, uri: str = "db", audited: str = "", **settings: Any
 ) -> Callable[[World], object]:
-    """The cause that is a database with the tables docs and faq, spoilt, read as this uri with these settings."""
+    """The cause that is a database with the tables docs and faq, spoilt, read as this uri with these settings.
+
+    ``audited`` is the table of it that is under audit itself.
+    """
 
     def cause(world: World) -> None:
         for name in ("docs", "faq"):
             lancedb.connect(str(world.folder / "db")).create_table(name, pa.Table.from_pylist([GOOD]))
         spoil(world)
-        scan(world, uri, "lance", **({"lance": settings} if settings else {}))
+        entry = {"name": "s", "uri": str(world.folder / uri), "format": "lance"} | (
+            {"lance": settings} if settings else {}
+        )
+        store_of(entry, index_uri=str(world.folder / "db"), table=audited or "t").scan()
 
     return cause
 
@@ -87,6 +93,26 @@ CASES = [
         "a Lance table that is not there",
         lance(uri="nowhere/docs.lance"),
         "source 's': there is no folder FOLDER/nowhere/docs.lance: name a table (x.lance) or its database as uri",
+    ),
+    Case(
+        "a Lance table that is the one under audit",
+        lance(table="docs", audited="docs"),
+        "source 's': FOLDER/db is the audited table 'docs' itself, which lacks nothing of itself: "
+        "name the table that it is filled from, or a version of it to compare with under lance: {version: ...}",
+    ),
+    Case(
+        "a storage option that no reader of files heeds",
+        lambda world: scan(world, "gs://bucket/rows", "csv", storage_options={"google_service_account": "marked"}),
+        "source 's': storage_options: 'google_service_account' is not heeded where files are read, only "
+        "google_skip_signature: remove it, or set it in the environment",
+    ),
+    Case(
+        "half of the keys of an object store, whose values are not repeated",
+        lambda world: scan(
+            world, "s3://b/rows", "csv", storage_options={"aws_secret_access_key": "marked", "region": "r"}
+        ),
+        "source 's': s3://b/rows cannot be listed (…both access_key and secret_key…): "
+        "check its uri and storage_options",
     ),
     Case(
         "a Lance database of two tables",

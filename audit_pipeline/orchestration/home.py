@@ -16,7 +16,7 @@ from filelock import FileLock, Timeout
 from audit_pipeline.errors import AuditInputError
 
 INSTANCE_FILE = Path(__file__).parents[2] / "dagster.yaml"
-PROCESS_TAG = "audit_pipeline/process"
+PROCESS_TAG = ".dagster/audit_pipeline_process"  # with this prefix the UI does not show it on every run
 _TAGGED: set[str] = set()  # runs of this process
 
 # Used where the package is installed without the repository around it.

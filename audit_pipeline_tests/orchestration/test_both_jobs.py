@@ -158,6 +158,19 @@ def test_a_clean_index_has_no_error_finding_and_its_checks_pass(audited: SmallAu
     assert failed == {"rows_as_in_store"}  # the rows without a text
 
 
+def test_runs_leave_nothing_at_the_top_of_the_state_folder(audited: SmallAudit) -> None:
+    folders = {path.name for path in audited.state.iterdir() if path.is_dir()}
+    assert folders == {"audits", "index", "reports", "vectors", "history", "schedules", "storage"}
+
+
+def test_a_run_shows_its_batch_and_not_its_process(audited: SmallAudit) -> None:
+    with audited.instance() as instance:
+        tags = [run.tags for run in instance.get_runs() if run.job_name == f"{PREFIX}__ingest_batch"]
+    shown = {key.split("/")[0] for of_run in tags for key in of_run if not key.startswith(".dagster/")}
+    assert shown == {"dagster"}
+    assert sorted(of_run["dagster/partition"] for of_run in tags) == sorted(CELLS)
+
+
 def test_neither_events_nor_metadata_nor_logs_hold_corpus_text(audited: SmallAudit) -> None:
     ours = {"audits", "index", "reports", "vectors"}
     dagster_files = [

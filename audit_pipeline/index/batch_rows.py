@@ -1,6 +1,14 @@
-"""One batch of a managed table as it stands. The whole table is read in reading.py; nothing is written here."""
+"""One batch of a managed table as it stands. The whole table is read in reading.py; nothing is written here.
+
+A table that grew by thousands of batches has thousands of files, and each batch is looked for in all of them. So one
+column alone is searched, and what a process has learnt of a file it keeps: files never change.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +18,23 @@ from audit_pipeline.corpus.text import sha256_hex
 from audit_pipeline.index.connection import connect, open_table, sql_string, table_names
 from audit_pipeline.index.vectors import to_matrix
 
+_KEPT_OF_FILES = 256 * 2**20
+_KEPT_OF_INDEXES = 64 * 2**20  # bytes; no index is searched here
+
+
+@cache
+def batch_session() -> Any:
+    """The session of all connections by which this process writes and reads batches."""
+    import lancedb
+
+    return lancedb.Session(index_cache_size_bytes=_KEPT_OF_INDEXES, metadata_cache_size_bytes=_KEPT_OF_FILES)
+
+
+def rows_of_batch(opened: Any, batch: str, columns: Sequence[str]) -> pa.Table:
+    """These columns of one batch's rows, in table order."""
+    held = opened.search().where(f"batch = {sql_string(batch)}").select(["batch"]).with_row_id(True).to_arrow()
+    return opened.take_row_ids(held["_rowid"].to_pylist()).select(list(columns)).to_arrow()
+
 
 def read_batch(
     uri: str, table: str, batch: str, *, storage_options: dict[str, str] | None = None
@@ -18,11 +43,11 @@ def read_batch(
 
     Nothing where there is no table yet, as before the first row is written.
     """
-    database = connect(uri, storage_options, create=True)
+    database = connect(uri, storage_options, create=True, session=batch_session())
     if table not in table_names(database):
         return schemas.CHUNKS.empty_table(), np.empty((0, 0), dtype=np.float32), np.empty(0, dtype=np.uint8)
     opened = open_table(database, table)
-    found = opened.search().where(f"batch = {sql_string(batch)}").select([*schemas.CHUNKS.names, "vector"]).to_arrow()
+    found = rows_of_batch(opened, batch, [*schemas.CHUNKS.names, "vector"])
     vectors = found["vector"].combine_chunks()
     matrix, state = to_matrix(vectors, vectors.type.list_size)
     rows = found.select(schemas.CHUNKS.names)

@@ -11,8 +11,13 @@ from audit_pipeline.corpus.lance_tables import table_names
 from audit_pipeline.errors import AuditInputError
 
 
-def connect(uri: str, storage_options: dict[str, str] | None = None, *, create: bool = False) -> Any:
-    """A LanceDB connection. Raises AuditInputError where a local folder does not exist (connecting would create it)."""
+def connect(
+    uri: str, storage_options: dict[str, str] | None = None, *, create: bool = False, session: Any | None = None
+) -> Any:
+    """A LanceDB connection. Raises AuditInputError where a local folder does not exist (connecting would create it).
+
+    ``session`` keeps what is known of the files of its tables from one connection to the next.
+    """
     # Only silences a notice of each index_stats call; read by LanceDB, it changes no result.
     os.environ.setdefault("LANCE_INCLUDE_VECTOR_CENTROIDS", "false")
     import lancedb
@@ -20,7 +25,7 @@ def connect(uri: str, storage_options: dict[str, str] | None = None, *, create: 
     if not create and "://" not in uri and not Path(uri).is_dir():
         raise AuditInputError(f"index.uri: there is no folder {uri}: name the folder that holds the LanceDB tables")
     try:
-        return lancedb.connect(uri, storage_options=storage_options or None)
+        return lancedb.connect(uri, storage_options=storage_options or None, session=session)
     except (OSError, RuntimeError, ValueError) as error:
         raise AuditInputError(f"index.uri: {uri} cannot be opened ({first_line(error)}): check the URI") from error
 

@@ -16,12 +16,14 @@ import pyarrow.compute as pc
 from filelock import FileLock
 
 from audit_pipeline.errors import AuditInputError
+from audit_pipeline.index.batch_rows import batch_session, rows_of_batch
 from audit_pipeline.index.connection import connect, find_table, first_line, open_table, sql_string
 from audit_pipeline.index.vector_index import vector_index_of
 from audit_pipeline.index_settings import VectorIndexSettings
 
 _ATTEMPTS = 5
 _DELETIONS_IN_A_FILTER = 5000
+_MOST_FILES = 500  # small ones; each batch is a file, and looking for the next batch opens all of them
 _PRIMARY_KEY = {b"lance-schema:unenforced-primary-key": b"true"}
 _KEEP_VERSIONS = dt.timedelta(days=36_500)  # removing old versions is for the table's owner to decide
 
@@ -57,7 +59,8 @@ def replace_batch(
     (n, d) float32 are aligned with it. The table is created on first use. Rows that are there already, equal in every
     column, are not written again; without any change there is no new version. A row whose chunk_id stands in another
     batch moves. Several processes may write at once, the same batch too: chunk_id is the table's primary key, by which
-    LanceDB sees that two commits bring one id, and makes the later one anew. Raises AuditInputError for bad vectors or
+    LanceDB sees that two commits bring one id, and makes the later one anew. Where hundreds of batches have left a
+    small file each, these are joined, which is a commit that changes no row. Raises AuditInputError for bad vectors or
     columns unlike the table's.
     """
     _check_rows(chunks, vectors, batch)
@@ -83,7 +86,7 @@ def build_vector_index(
 
 
 def _replace(uri: str, name: str, rows: pa.Table, batch: str, storage_options: dict[str, str] | None) -> ReplaceReport:
-    database = connect(uri, storage_options, create=True)
+    database = connect(uri, storage_options, create=True, session=batch_session())
     target = find_table(database, name)
     if target is None:
         if rows.num_rows == 0:
@@ -102,7 +105,7 @@ def _replace(uri: str, name: str, rows: pa.Table, batch: str, storage_options: d
         return ReplaceReport(target.version, 0, 0, gone)
     _check_schema(rows, target.schema, name)
     _declare_key(target)
-    present = target.search().where(f"batch = {sql_string(batch)}").select(rows.schema.names).to_arrow()
+    present = rows_of_batch(target, batch, rows.schema.names)
     repeated = _repeated(present["chunk_id"])
     if len(repeated):
         # Two writers that inserted one new key without the primary key: such rows are taken out, then written once.
@@ -124,6 +127,8 @@ def _replace(uri: str, name: str, rows: pa.Table, batch: str, storage_options: d
     if len(gone_ids):
         merge = merge.when_not_matched_by_source_delete(condition)
     done = merge.execute(source)
+    if target.stats()["fragment_stats"]["num_small_fragments"] > _MOST_FILES:
+        target.optimize(cleanup_older_than=_KEEP_VERSIONS)
     return ReplaceReport(
         target.version, done.num_inserted_rows, done.num_updated_rows, done.num_deleted_rows + len(repeated)
     )

@@ -56,6 +56,32 @@ def test_a_page_that_shrinks_and_is_edited_at_once_is_one_commit_as_well(tmp_pat
     assert version(uri) == before + 1
 
 
+def test_the_files_of_many_batches_are_joined_and_no_row_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("audit_pipeline.index.managed._MOST_FILES", 3)
+    uri = tmp_path / "t.lance"
+    days = [DAY + dt.timedelta(days=number) for number in range(6)]
+    files = []
+    for number, day in enumerate(days):
+        assert put(uri, [f"p{number}"], f"{day.isoformat()}|a", day, seed=number) == (1, 0, 0)
+        table = lancedb.connect(str(uri)).open_table("chunks")
+        files.append(table.stats()["fragment_stats"]["num_fragments"])
+    assert files == [1, 2, 3, 1, 2, 3]  # the fourth is one more than three
+    assert stored(uri) == {f"p{number}": f"{day.isoformat()}|a" for number, day in enumerate(days)}
+    for number, day in enumerate(days):  # equal in every column, the vector too
+        assert put(uri, [f"p{number}"], f"{day.isoformat()}|a", day, seed=number) == (0, 0, 0)
+
+
+def test_a_table_that_is_deleted_and_made_anew_is_read_as_it_is_now(tmp_path: Path) -> None:
+    uri = tmp_path / "t.lance"
+    for ids, day in ((["p1", "p2"], DAY), (["p2", "p3", "p4"], NEXT)):  # what is kept of the first one's files is wrong
+        batch = f"{day.isoformat()}|a"
+        assert put(uri, ids, batch, day) == (len(ids), 0, 0)
+        assert put(uri, ids, batch, day) == (0, 0, 0)
+        shutil.rmtree(uri)
+
+
 def test_the_same_rows_in_another_order_make_no_new_version(tmp_path: Path) -> None:
     uri = tmp_path / "t.lance"
     vectors = unit_vectors(3)

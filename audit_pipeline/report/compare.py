@@ -14,6 +14,7 @@ from audit_pipeline.proportions import holm, mcnemar, paired_difference
 from audit_pipeline.report.by_document import pair_documents
 from audit_pipeline.report.carried import carried_thresholds
 from audit_pipeline.report.comparable import cautions, comparable, side_of, without_documents
+from audit_pipeline.report.duplicates_compared import compare_duplicates
 from audit_pipeline.report.pairing import RUNS, STRATA, Pairs, pair_probes
 from audit_pipeline.report.saved import SavedReport
 from audit_pipeline.retrieval.anomalies import benjamini_hochberg
@@ -56,7 +57,8 @@ class Comparison:
 
     ``causes`` counts of each run why its paired questions are missed in either; ``not_compared`` says why a run is not
     compared, in a sentence. Of held-out sentences that one audit asked again of the other, ``asked_again`` says what
-    became of those that are in no figure. ``carried`` is what each one's duplicate threshold flags in the other.
+    became of those that are in no figure. ``carried`` is what each one's duplicate threshold flags in the other,
+    ``duplicates`` what both say of duplicates (duplicates_compared).
     """
 
     a: str
@@ -72,6 +74,7 @@ class Comparison:
     gone_findings: list[dict[str, Any]]
     cautions: list[str]
     carried: list[dict[str, Any]]
+    duplicates: dict[str, Any]
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -119,6 +122,7 @@ def compare(a: SavedReport, b: SavedReport) -> Comparison:
         new_findings=_without(b.audit["findings"], a.audit["findings"]),
         gone_findings=_without(a.audit["findings"], b.audit["findings"]),
         carried=carried_thresholds(a.audit, b.audit),
+        duplicates=compare_duplicates(a, b, tables["self"], (sides["a"]["median_words"], sides["b"]["median_words"])),
         cautions=cautions(a.audit, b.audit, pairs),
     )
 

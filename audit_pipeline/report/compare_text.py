@@ -9,6 +9,7 @@ from typing import Any
 from audit_pipeline.report.by_document import AMONG_DOCUMENTS, IN_EQUAL_TEXT
 from audit_pipeline.report.carried import carried_words
 from audit_pipeline.report.compare import Change, Comparison
+from audit_pipeline.report.duplicates_compared_text import duplicate_lines
 from audit_pipeline.report.wording import number, percent, visible
 
 COLUMNS = 100
@@ -39,6 +40,7 @@ def comparison_text(comparison: Comparison) -> str:
         lines += [f"  {_scope(change)}: {_figures(change)}" for change in shown]
         if len(comparison.strata) > len(shown):
             lines.append(f"  ... and {len(comparison.strata) - len(shown)} more with --json")
+    lines += ["", *(line for text, indent in duplicate_lines(comparison.duplicates) for line in _wrapped(text, indent))]
     for title, findings in (("new findings", comparison.new_findings), ("findings gone", comparison.gone_findings)):
         if findings:
             lines += ["", f"{title}:"]

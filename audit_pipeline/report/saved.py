@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from audit_pipeline.errors import AuditInputError
 from audit_pipeline.report.pairing import MEASURES, RUNS
+from audit_pipeline.report.trec import original_id
 from audit_pipeline.state import read_table
 
 
@@ -40,6 +41,31 @@ class SavedReport:
         """
         path = self._path("labelled_documents")
         return self._read(path).to_pandas() if path.exists() else None
+
+    def candidate_pairs(self) -> pa.Table | None:
+        """What the lanes of the duplicate search proposed (schemas.CANDIDATE_PAIRS); None where it was not copied.
+
+        Raises AuditInputError where the table cannot be read.
+        """
+        path = self._path("candidate_pairs")
+        return self._read(path) if path.exists() else None
+
+    def chunk_ids(self) -> pa.Array | None:
+        """The ids of all chunks, from the BEIR files; None in a copy without them, or where nothing was searched.
+
+        Raises AuditInputError where they cannot be read.
+        """
+        path = next(iter(sorted((self.folder / "beir").glob("*/corpus.jsonl"))), None)
+        if path is None:
+            return None
+        try:
+            with path.open(encoding="utf-8") as file:
+                ids = [json.loads(line)["_id"] for line in file]
+        except (OSError, ValueError, LookupError, TypeError) as error:
+            raise AuditInputError(
+                f"{path}: this file cannot be read: run the audit again, or use a whole copy"
+            ) from error
+        return pa.array([original_id(name) for name in ids], pa.string())
 
     def _path(self, table: str) -> Path:
         return self.folder / "tables" / f"{table}.parquet"

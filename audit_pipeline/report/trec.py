@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
@@ -65,6 +66,11 @@ def safe_ids(ids: pa.ChunkedArray) -> pa.ChunkedArray:
         return ids
     unsafe = re.compile(r"[%\"\s\x00-\x1f\x7f]")
     return pa.chunked_array([[unsafe.sub(_percent, text) or "%" for text in ids.to_pylist()]], type=pa.string())
+
+
+def original_id(safe: str) -> str:
+    """The id that safe_ids wrote so."""
+    return "" if safe == "%" else unquote(safe) if "%" in safe else safe
 
 
 def _percent(found: re.Match[str]) -> str:

@@ -11,7 +11,6 @@ import pyarrow as pa
 from audit_pipeline.arms import split_arm
 from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.corpus.text import is_blank
-from audit_pipeline.encoder import fingerprint_findings as report
 from audit_pipeline.encoder.alignment import MOST_SOUGHT, first_misaligned_row, seek, seek_owners
 from audit_pipeline.encoder.calibration import (
     CALIBRATION_ROWS,
@@ -23,8 +22,11 @@ from audit_pipeline.encoder.calibration import (
     cosine_loss,
 )
 from audit_pipeline.encoder.cells import Cells, CellVerdict, adopt_template, arms_of_rows
+from audit_pipeline.encoder.cut_findings import cut_findings
 from audit_pipeline.encoder.cut_rows import CutFound, find_cut
 from audit_pipeline.encoder.fidelity import MISALIGNED, VECTOR_DRIFT, RowStates, Sample, judge
+from audit_pipeline.encoder.fingerprint_findings import Misalignment, findings_of
+from audit_pipeline.encoder.lacking import encoder_unstable, not_measured, without_vector, wrong_dimension
 from audit_pipeline.encoder.protocol import Encoder
 from audit_pipeline.encoder.roles import accepted_arms, arms_of, prompt_not_applied
 from audit_pipeline.encoder.sampling import draw_sample, longest_rows, sample_rows
@@ -82,14 +84,14 @@ def fingerprint(
     """
     cells = Cells.of(rows)
     if encoder is None:
-        return _nothing_measured(cells, [report.not_measured("no encoder is configured (encoder.kind none)")])
+        return _nothing_measured(cells, [not_measured("no encoder is configured (encoder.kind none)")])
     findings = [
         finding
         for finding in [prompt_not_applied(encoder.own_prompts, encoder.prompts_never_applied, encoder.name)]
         if finding is not None
     ]
     if encoder.dimension != vectors.shape[1]:
-        return _nothing_measured(cells, [*findings, report.wrong_dimension(encoder, vectors.shape)])
+        return _nothing_measured(cells, [*findings, wrong_dimension(encoder, vectors.shape)])
     embed_text = settings.index.embed_text
     texts = embedded_texts(rows, embed_text)
     eligible = usable & ~is_blank(texts).to_numpy(zero_copy_only=False)
@@ -98,7 +100,7 @@ def fingerprint(
     chunk_ids = rows["chunk_id"].combine_chunks()
     ordinals = sample_rows(chunk_ids, strata, eligible, per_batch, total, settings.sample.seed)
     if not len(ordinals):
-        return _nothing_measured(cells, [*findings, report.not_measured("no row has both a usable vector and a text")])
+        return _nothing_measured(cells, [*findings, not_measured("no row has both a usable vector and a text")])
     longest = longest_rows(chunk_ids, texts, eligible)
     sample = draw_sample(rows, vectors, np.union1d(ordinals, longest), cells.codes, store, embed_text, strata)
     prompt = settings.encoder.passage_arm
@@ -109,7 +111,7 @@ def fingerprint(
     # A text without a token the model knows has no direction: nothing stored can be compared with that.
     compared = np.isfinite(cosine_loss(sample.stored, encode(sample.texts, prompt)))
     if not compared.all():
-        findings.append(report.without_vector(encoder, int(np.sum(~compared)), len(compared)))
+        findings.append(without_vector(encoder, int(np.sum(~compared)), len(compared)))
         sample = sample.only(compared)
         ordinals = np.intersect1d(ordinals, sample.rows)
         if not len(ordinals):
@@ -117,9 +119,9 @@ def fingerprint(
     calibration_texts = _calibration_texts(sample, ordinals)
     dependence = batch_dependence(encoder, vector_store, calibration_texts, prompt)
     if dependence > NOISE_LOSS:
-        unstable = report.encoder_unstable(encoder, dependence, len(calibration_texts))
+        unstable = encoder_unstable(encoder, dependence, len(calibration_texts))
         reason = "the encoder's vectors depend on the batch, so no stored vector can be compared with a fresh one"
-        return _nothing_measured(cells, [*findings, unstable, report.not_measured(reason)])
+        return _nothing_measured(cells, [*findings, unstable, not_measured(reason)])
 
     arms = arms_of(settings.encoder, encoder.own_prompts)
     if encoder.is_remote:
@@ -141,10 +143,8 @@ def fingerprint(
         text = embedded_texts(rows.slice(row, 1), adopted or embed_text).to_pylist()
         return bool(cosine_loss(np.asarray(vectors[row : row + 1]), encode(text, prompt))[0] > calibration.tolerance)
 
-    findings += report.findings_of(
-        cells, sample, states, misalignment, calibration, settings, adopted, rows, is_unfaithful
-    )
-    findings += report.cut_findings(cells, sample, states, cut, rows)
+    findings += findings_of(cells, sample, states, misalignment, calibration, settings, adopted, rows, is_unfaithful)
+    findings += cut_findings(cells, sample, states, cut, rows)
     return StageResult(
         tables={
             "fingerprint": _fingerprint_table(rows, cells, sample, states, misalignment),
@@ -168,12 +168,12 @@ def seek_misaligned(
     texts: pa.Array,
     prompt: str,
     encode: EncodeFunction,
-) -> report.Misalignment:
+) -> Misalignment:
     """Look for the texts of unexplained rows among all stored vectors, and mark the rows that are out of step."""
     shifts = np.full(len(sample.rows), np.nan)
     unexplained = np.array([i for i, state in enumerate(states.state) if state == VECTOR_DRIFT], dtype=np.int64)
     if not len(unexplained):
-        return report.Misalignment(shifts, None, None, own_first=0, sought=0)
+        return Misalignment(shifts, None, None, own_first=0, sought=0)
     tolerance = max(calibration.tolerance, NOISE_LOSS)
 
     def loss_of_rows(rows: np.ndarray) -> np.ndarray:
@@ -212,7 +212,7 @@ def seek_misaligned(
     shifts[alone[owners >= 0]] = (owners - sample.rows[alone])[owners >= 0]
     for row in np.flatnonzero(~np.isnan(shifts)):
         states.state[row] = MISALIGNED
-    return report.Misalignment(shifts, usual, first_row, int(sought.own_first.sum()), len(chosen))
+    return Misalignment(shifts, usual, first_row, int(sought.own_first.sum()), len(chosen))
 
 
 def _calibration_texts(sample: Sample, ordinals: np.ndarray) -> list[str]:
@@ -259,7 +259,7 @@ def _calibration_summary(calibration: Calibration, dependence: float) -> dict[st
 
 
 def _fingerprint_table(
-    rows: pa.Table, cells: Cells, sample: Sample, states: RowStates, misalignment: report.Misalignment
+    rows: pa.Table, cells: Cells, sample: Sample, states: RowStates, misalignment: Misalignment
 ) -> pa.Table:
     arms = arms_of_rows(states)
     table = pa.table(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,26 +11,22 @@ import pyarrow as pa
 
 from audit_pipeline.arms import describe_arm, split_arm
 from audit_pipeline.config import IndexAuditSettings
-from audit_pipeline.encoder.calibration import NOISE_LOSS, Calibration
-from audit_pipeline.encoder.cells import Cell, Cells
-from audit_pipeline.encoder.cut_rows import CutFound
+from audit_pipeline.encoder.calibration import Calibration
+from audit_pipeline.encoder.cells import Cells
+from audit_pipeline.encoder.compared_rows import ComparedRows
 from audit_pipeline.encoder.fidelity import (
-    CUT,
     MISALIGNED,
     NOT_IDENTIFIABLE,
     ROLE_MISMATCH,
-    UNCUT,
     VECTOR_DRIFT,
     Explanation,
     RowStates,
     Sample,
 )
-from audit_pipeline.encoder.protocol import Encoder
-from audit_pipeline.encoder.stretches import stretch_of, undated_cells
-from audit_pipeline.findings import MAX_EXAMPLES, Finding
-from audit_pipeline.plural import counted
+from audit_pipeline.encoder.lacking import cells_without_rows
+from audit_pipeline.encoder.stretches import undated_cells
+from audit_pipeline.findings import Finding
 from audit_pipeline.proportions import wilson
-from audit_pipeline.scopes import cells_in, merge_cells
 
 UNKNOWN_TEXT_SHARE = 0.9
 """Share of cells that no arm explains, from which the question is what the writer embeds, not which rows are wrong."""
@@ -51,52 +47,6 @@ class Misalignment:
     sought: int
 
 
-@dataclass(frozen=True)
-class _Context:
-    cells: Cells
-    sample: Sample
-    states: RowStates
-    ids: list[str]
-    all_cells: set[Cell]
-    undated: set[Cell] = field(default_factory=set)
-    """Cells without dates, whose defects are placed by rows where they fill a stretch."""
-    is_unfaithful: Callable[[int], bool] | None = None
-
-    def scoped(self, rows: np.ndarray, make: Callable[[dict[str, Any], np.ndarray, int], Finding]) -> list[Finding]:
-        """One finding for each smallest set of cells that holds the rows: make(scope, its rows, rows compared)."""
-        cell_of = [self.cells.cells[code] for code in self.sample.cells]
-        defective = {cell_of[row] for row in rows}
-        findings = []
-        for scope in merge_cells(defective, self.all_cells):
-            within = cells_in(scope, self.all_cells)
-            covered = {cell for cell in self.all_cells if cell in within}
-            inside = np.array([cell in covered for cell in cell_of])
-            of_scope = rows[inside[rows]]
-            stretch = self._stretch(covered, inside, of_scope)
-            named = scope if stretch is None else {**scope, "rows": stretch}
-            if stretch is not None:
-                # The scope is the stretch, so what was compared of it counts, and no row outside it.
-                within_rows = (self.sample.rows >= stretch[0]) & (self.sample.rows <= stretch[1])
-                inside, of_scope = inside & within_rows, of_scope[within_rows[of_scope]]
-            findings.append(make(named, of_scope, int(inside.sum())))
-        return findings
-
-    def _stretch(self, covered: set[Cell], inside: np.ndarray, defective: np.ndarray) -> list[int] | None:
-        """[first, last] row of the table between which the defect lies, where it fills one stretch of these cells."""
-        if self.is_unfaithful is None or not covered <= self.undated:
-            return None
-        codes = [code for code, cell in enumerate(self.cells.cells) if cell in covered]
-        compared = np.flatnonzero(inside)
-        own_rows = np.flatnonzero(np.isin(self.cells.codes, codes))
-        return stretch_of(own_rows, self.sample.rows[compared], np.isin(compared, defective), self.is_unfaithful)
-
-    def examples(self, rows: np.ndarray) -> list[str]:
-        return sorted(self.ids[row] for row in rows)[:MAX_EXAMPLES]
-
-    def in_state(self, state: str) -> np.ndarray:
-        return np.array([row for row, s in enumerate(self.states.state) if s == state], dtype=np.int64)
-
-
 def findings_of(
     cells: Cells,
     sample: Sample,
@@ -115,7 +65,7 @@ def findings_of(
     """
     ids = rows["chunk_id"].take(pa.array(sample.rows)).to_pylist()
     undated = {cells.cells[code] for code in np.flatnonzero(undated_cells(rows, cells.codes))}
-    context = _Context(cells, sample, states, ids, cells.measured(sample), undated, is_unfaithful)
+    context = ComparedRows(cells, sample, states, ids, cells.measured(sample), undated, is_unfaithful)
     findings = _template_found(context, adopted)
     findings += _role_mismatches(context, calibration, settings)
     findings += _misaligned(context, misalignment)
@@ -123,120 +73,10 @@ def findings_of(
     if len(drifted):
         unknown_text = _unknown_text(context, drifted, misalignment, settings)
         findings += [unknown_text] if unknown_text else _drifted(context, drifted, settings)
-    return findings + _unsettled(context) + _cells_without_rows(context)
+    return findings + _unsettled(context) + cells_without_rows(context)
 
 
-def cut_findings(
-    cells: Cells, sample: Sample, states: RowStates, found: CutFound | None, rows: pa.Table
-) -> list[Finding]:
-    """What follows from vectors that encode a part of long texts: the writer's way, or the fault of a few cells."""
-    if found is None:
-        return []
-    ids = rows["chunk_id"].take(pa.array(sample.rows)).to_pylist()
-    context = _Context(cells, sample, states, ids, cells.measured(sample))
-    which = {"cut": found.cut.kept, "tokens": found.cut.tokens, "words": found.cut.words}
-    findings = []
-    if found.adopted:
-        setting = f"Set encoder.max_tokens to {found.cut.tokens} to audit" if found.cut.tokens else "Audit"
-        findings.append(
-            Finding(
-                code="embedded_text_found",
-                severity="info",
-                message=(
-                    f"The vectors encode only {found.cut} of longer texts ({found.cut_rows} of {found.long_rows} long "
-                    "rows compared): the writer's runtime cut them."
-                ),
-                remedy=f"{setting} the vectors as they are; or split the texts, or encode them with a longer limit.",
-                share=found.cut_rows / found.long_rows,
-                n_compared=found.long_rows,
-                evidence=which,
-            )
-        )
-
-    def make(scope: dict[str, Any], of_scope: np.ndarray, n: int) -> Finding:
-        whole = "the whole of their text, where the rest of the corpus encodes only"
-        part = f"only {found.cut} of their text, where the rest of the corpus encodes all of it"
-        return Finding(
-            code="vector_drift",
-            severity="error",
-            message=(
-                f"{len(of_scope)} of {n} rows compared hold the encoding of "
-                f"{f'{whole} {found.cut}' if found.adopted else part}."
-            ),
-            remedy="Encode these rows again with the limit of the rest; look for a change of runtime or its settings.",
-            share=len(of_scope) / n,
-            n_compared=n,
-            scope=scope,
-            evidence=which | {"stored_cos": 1 - float(np.median(context.states.loss[of_scope]))},
-            examples=context.examples(of_scope),
-        )
-
-    return findings + context.scoped(context.in_state(UNCUT if found.adopted else CUT), make)
-
-
-def not_measured(reason: str) -> Finding:
-    """The vectors were not compared with fresh encodings: never a pass."""
-    return Finding(
-        code="not_measured",
-        severity="info",
-        message=f"Stored vectors were not compared with fresh encodings: {reason}.",
-        remedy="Give the audit the encoder that wrote the vectors, and rows that hold both a text and a vector.",
-        n_compared=0,
-        evidence={"check": "role_fingerprint"},
-    )
-
-
-def without_vector(encoder: Encoder, rows: int, n: int) -> Finding:
-    """Rows whose text the encoder gives no vector that can be compared: they are left out, and counted."""
-    return Finding(
-        code="not_measured",
-        severity="info",
-        message=(
-            f"{counted(rows, 'row')} of {n:,} drawn could not be compared: {encoder.name} gives their text no vector "
-            "with a direction (no token of it is known, or values are no numbers)."
-        ),
-        remedy="Look at these texts: they hold nothing that the model reads.",
-        n_compared=0,
-        evidence={"check": "role_fingerprint", "rows": rows},
-    )
-
-
-def encoder_unstable(encoder: Encoder, loss: float, n: int) -> Finding:
-    """The encoder gives a text another vector in another batch."""
-    return Finding(
-        code="encoder_unstable",
-        severity="warning",
-        message=(
-            f"Encoder {encoder.name} gives the same text another vector in another batch: 1 - cos up to "
-            f"{loss:.2g} over {n} texts, where {NOISE_LOSS:g} is allowed."
-        ),
-        remedy=(
-            "Ask whoever runs the server whether its vectors depend on the batch or on the replica that answers."
-            if encoder.is_remote
-            else "Look for padding or pooling faults in the runtime (attention mask, padding side, quantisation)."
-        ),
-        n_compared=n,
-        evidence={"loss_max": loss, "allowed": NOISE_LOSS},
-    )
-
-
-def wrong_dimension(encoder: Encoder, shape: tuple[int, ...]) -> Finding:
-    """The encoder's vectors cannot be compared with the table's at all."""
-    return Finding(
-        code="dimension_mismatch",
-        severity="error",
-        message=(
-            f"The table's vectors have {shape[1]} dimensions, encoder {encoder.name} gives {encoder.dimension}: "
-            "they come from another model, or were cut."
-        ),
-        remedy="Name in encoder.model the model that wrote the vectors, or re-encode the table.",
-        share=1.0,
-        n_compared=shape[0],
-        evidence={"table_dimension": shape[1], "encoder_dimension": encoder.dimension},
-    )
-
-
-def _template_found(context: _Context, adopted: str | None) -> list[Finding]:
+def _template_found(context: ComparedRows, adopted: str | None) -> list[Finding]:
     if adopted is None:
         return []
     deviating = len(context.in_state(ROLE_MISMATCH))
@@ -253,7 +93,7 @@ def _template_found(context: _Context, adopted: str | None) -> list[Finding]:
     ]
 
 
-def _role_mismatches(context: _Context, calibration: Calibration, settings: IndexAuditSettings) -> list[Finding]:
+def _role_mismatches(context: ComparedRows, calibration: Calibration, settings: IndexAuditSettings) -> list[Finding]:
     configured = settings.encoder.passage_arm
     by_explanation: dict[Explanation, list[int]] = {}
     for row in context.in_state(ROLE_MISMATCH):
@@ -297,7 +137,7 @@ def _role_mismatches(context: _Context, calibration: Calibration, settings: Inde
     return findings
 
 
-def _misaligned(context: _Context, misalignment: Misalignment) -> list[Finding]:
+def _misaligned(context: ComparedRows, misalignment: Misalignment) -> list[Finding]:
     def make(scope: dict[str, Any], rows: np.ndarray, n: int) -> Finding:
         shifts, counts = np.unique(misalignment.shifts[rows].astype(np.int64), return_counts=True)
         usual = int(shifts[np.argmax(counts)])
@@ -323,7 +163,7 @@ def _misaligned(context: _Context, misalignment: Misalignment) -> list[Finding]:
 
 
 def _unknown_text(
-    context: _Context, drifted: np.ndarray, misalignment: Misalignment, settings: IndexAuditSettings
+    context: ComparedRows, drifted: np.ndarray, misalignment: Misalignment, settings: IndexAuditSettings
 ) -> Finding | None:
     """Nothing explains the corpus, yet texts find their own rows: the writer embeds more than it stores."""
     cells = {context.cells.cells[context.sample.cells[row]] for row in drifted}
@@ -350,7 +190,7 @@ def _unknown_text(
     )
 
 
-def _drifted(context: _Context, drifted: np.ndarray, settings: IndexAuditSettings) -> list[Finding]:
+def _drifted(context: ComparedRows, drifted: np.ndarray, settings: IndexAuditSettings) -> list[Finding]:
     def make(scope: dict[str, Any], rows: np.ndarray, n: int) -> Finding:
         cosine = 1 - float(np.median(context.states.loss[rows]))
         return Finding(
@@ -371,7 +211,7 @@ def _drifted(context: _Context, drifted: np.ndarray, settings: IndexAuditSetting
     return context.scoped(drifted, make)
 
 
-def _unsettled(context: _Context) -> list[Finding]:
+def _unsettled(context: ComparedRows) -> list[Finding]:
     def make(scope: dict[str, Any], rows: np.ndarray, n: int) -> Finding:
         return Finding(
             code="undecided",
@@ -388,20 +228,3 @@ def _unsettled(context: _Context) -> list[Finding]:
         )
 
     return context.scoped(context.in_state(NOT_IDENTIFIABLE), make)
-
-
-def _cells_without_rows(context: _Context) -> list[Finding]:
-    every = set(context.cells.cells)
-    missing = every - context.all_cells
-    return [
-        Finding(
-            code="not_measured",
-            severity="info",
-            message="No row was compared with a fresh encoding here: none is usable, or sample.total is too small.",
-            remedy="Raise sample.total, and mend rows without text or vector.",
-            n_compared=0,
-            scope=scope,
-            evidence={"check": "role_fingerprint"},
-        )
-        for scope in merge_cells(missing, every)
-    ]

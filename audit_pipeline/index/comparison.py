@@ -1,4 +1,4 @@
-"""Rows of the table against rows of the source store, as flags per batch. What is reported is in integrity.py."""
+"""Rows of the table against rows of the source store, as flags per batch. What is told of them is in row_findings."""
 
 from __future__ import annotations
 

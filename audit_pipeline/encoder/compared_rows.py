@@ -17,7 +17,7 @@ from audit_pipeline.scopes import cells_in, merge_cells
 
 @dataclass(frozen=True)
 class ComparedRows:
-    """A sample of the table's rows as judged; ``ids`` are the sampled rows', ``all_cells`` those that any of them is in."""
+    """A sample of the table's rows as judged; ``ids`` are those of its rows, ``all_cells`` what they lie in."""
 
     cells: Cells
     sample: Sample

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -15,7 +17,7 @@ from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.corpus.batches import slug
 from audit_pipeline.errors import AuditInputError, SelfCheckError, StoppedError
 from audit_pipeline.orchestration.component import build_defs
-from audit_pipeline.orchestration.home import process_tag
+from audit_pipeline.orchestration.home import end_dead_runs, locked, prepare_home, process_tag
 from audit_pipeline.orchestration.naming import audit_job_name, ingest_job_name, source_partitions_name
 from audit_pipeline.orchestration.workspaces import workspace_for
 from audit_pipeline.settings_file import check_label_files
@@ -29,6 +31,15 @@ from audit_pipeline.state import read_json
 LOGGER = logging.getLogger("audit_pipeline")
 # Dagster's own lines go to its event log; the terminal shows the progress lines of the stages alone.
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+
+
+@contextmanager
+def at_home(root: Path) -> Iterator[dg.DagsterInstance]:
+    """Dagster's instance in the state folder, which this process has to itself; runs of dead processes are ended."""
+    prepare_home(root)
+    with locked(root), dg.DagsterInstance.get() as instance:
+        end_dead_runs(instance)
+        yield instance
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from filelock import FileLock
 
-from audit_pipeline import cli
+from audit_pipeline.cli.options import indexes_of
 from audit_pipeline.corpus.batches import parse_batch_key
 from audit_pipeline.orchestration.home import locked, prepare_home
 from audit_pipeline.orchestration.project import configured_indexes
@@ -47,7 +47,7 @@ def like(world: World, table: pa.Table | bytes | None) -> None:
 
 def no_index_below_defs(world: World) -> None:
     world.patch.setattr("audit_pipeline.orchestration.project.configured_indexes", lambda: [])
-    cli._indexes(None)
+    indexes_of(None)
 
 
 def two_indexes_of_one_dagster_name(world: World) -> None:

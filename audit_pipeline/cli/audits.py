@@ -1,0 +1,128 @@
+"""The commands that look at sources, tables and the state folder, or bring them up to date. Nothing is judged here."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from datetime import datetime
+from typing import Annotated
+
+import typer
+
+from audit_pipeline.cli.options import (
+    EXIT_CLEAN,
+    EXIT_ERROR_FINDING,
+    ConfigOption,
+    StateOption,
+    indexes_of,
+    root_of,
+)
+from audit_pipeline.plural import counted
+
+
+def run(
+    config: ConfigOption = None,
+    state: StateOption = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print audit.json instead of the summary.")] = False,
+) -> None:
+    """Bring every new, changed or emptied batch up to date, audit the whole index, print a summary.
+
+    Exit 0: no error finding. 1: at least one. 2: settings or input cannot be used. 3: the audit itself failed.
+    """
+    from audit_pipeline.orchestration.running import at_home, dry_run_line, run_audit
+    from audit_pipeline.report.summary import exit_code, terminal_summary
+
+    indexes = indexes_of(config)
+    root = root_of(state)
+    code = EXIT_CLEAN
+    with at_home(root) as instance:
+        for settings in indexes:
+            if dry_run:
+                typer.echo(dry_run_line(settings))
+                continue
+            outcome = run_audit(settings, instance)
+            report = root / "reports" / settings.name
+            typer.echo(
+                json.dumps(outcome.audit, indent=1) if as_json else terminal_summary(outcome.audit, report).rstrip()
+            )
+            code = max(code, exit_code(outcome.audit))
+    raise typer.Exit(code)
+
+
+def backfill(
+    source: Annotated[str, typer.Option("--source", help="Source to bring in: its name or its partition key.")],
+    since: Annotated[
+        datetime | None, typer.Option("--since", formats=["%Y-%m-%d"], help="First day; default: all of its history.")
+    ] = None,
+    config: ConfigOption = None,
+    state: StateOption = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the batches, and do nothing.")] = False,
+) -> None:
+    """Ingest a source's batches that are not up to date, in this process; the next audit shows what came in.
+
+    Exit 0: every batch stands in the table as in the source store. 1: one does not. 2 and 3: as of run.
+    """
+    from audit_pipeline.orchestration.running import at_home, backfill_plan, refuse_unknown_source, run_backfill
+
+    indexes = indexes_of(config)
+    faulty = 0
+    with at_home(root_of(state)) as instance:
+        having = refuse_unknown_source(indexes, source)
+        for settings in having:
+            changes = backfill_plan(settings, source, since.date() if since else None)
+            typer.echo(f"{settings.name}: {counted(len(changes), 'batch', 'batches')} of {source} to bring up to date")
+            if dry_run:
+                for change in changes:
+                    typer.echo(f"  {change.key} ({change.reason}, {counted(change.rows, 'row')})")
+                continue
+            for key, faults in run_backfill(settings, changes, instance).items():
+                faulty += 1
+                typer.echo(f"  {key}: {', '.join(f'{count} {name}' for name, count in faults.items())}")
+    raise typer.Exit(EXIT_ERROR_FINDING if faulty else EXIT_CLEAN)
+
+
+def prepare(state: StateOption = None) -> None:
+    """Make the state folder a Dagster home, so that the Dagster UI can be started on it."""
+    from audit_pipeline.orchestration.home import prepare_home
+
+    prepare_home(root_of(state))
+
+
+def inspect(
+    uri: Annotated[str, typer.Argument(help="LanceDB folder or object store URI.")],
+    table: Annotated[
+        str | None, typer.Option("--table", help="Table, or '*' for all of one shape; default: the largest.")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", help="Encoder of the application: its role is looked for.")
+    ] = None,
+) -> None:
+    """Print settings for a table that something else wrote, with what each guess rests on. Nothing is changed."""
+    from audit_pipeline.stages.inspection import proposal
+
+    typer.echo(proposal(uri, table, model), nl=False)
+
+
+def doctor(
+    config: ConfigOption = None,
+    state: StateOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the lines as JSON.")] = False,
+) -> None:
+    """Look at home, versions, what runs by itself, grid, runs, model, table, store, labels, alerts, disk; change none.
+
+    Exit 0: nothing fails. 1: something does. 2: the settings cannot be used.
+    """
+    from audit_pipeline.orchestration.doctor import examine
+    from audit_pipeline.orchestration.project import configured_indexes
+    from audit_pipeline.stages.doctor import line_text
+
+    indexes = indexes_of(config) if config or configured_indexes() else []
+    lines = []
+    for line in examine(indexes, root_of(state)):
+        lines.append(line)
+        if not as_json:
+            typer.echo(line_text(line))
+    if as_json:
+        typer.echo(json.dumps([asdict(line) for line in lines], indent=1))
+    raise typer.Exit(EXIT_ERROR_FINDING if any(line.state == "fail" for line in lines) else EXIT_CLEAN)

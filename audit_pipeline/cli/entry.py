@@ -1,0 +1,92 @@
+"""The program: its commands by name, its progress lines, and how it ends on signals and errors."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+from types import FrameType
+
+import typer
+
+from audit_pipeline.cli import audits, labels, reports
+from audit_pipeline.cli.options import EXIT_FAILED, EXIT_INPUT
+from audit_pipeline.errors import AuditInputError, SelfCheckError, StoppedError
+
+app = typer.Typer(
+    name="audit-pipeline",
+    help="Audits vector indexes: can each chunk be found, if not why, and how redundant is the corpus.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.callback()
+def common() -> None:
+    """Audits vector indexes: can each chunk be found, if not why, and how redundant is the corpus."""
+
+
+for command in (
+    audits.run,
+    audits.backfill,
+    audits.prepare,
+    audits.inspect,
+    reports.compare,
+    reports.gate,
+    audits.doctor,
+):
+    app.command()(command)
+app.add_typer(labels.label, name="label")
+
+
+def show_progress() -> None:
+    """Progress lines on standard error.
+
+    The handler stands on the project's own logger and before Dagster's, which rewrites each record with ids of the run.
+    """
+    logger = logging.getLogger("audit_pipeline")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+
+
+def stop_on_signals() -> None:
+    """SIGINT and SIGTERM end the command by a StoppedError.
+
+    Typer would end a KeyboardInterrupt with exit 1, which says that there is an error finding.
+    """
+
+    def stop(number: int, _: FrameType | None) -> None:
+        raise StoppedError(signal.Signals(number).name)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+
+
+def main() -> None:
+    """Entry point: turns the project's exceptions into exit codes and one sentence each."""
+    show_progress()
+    stop_on_signals()
+    try:
+        app()
+    except AuditInputError as error:
+        print(f"audit-pipeline: {error}", file=sys.stderr)
+        sys.exit(EXIT_INPUT)
+    except StoppedError:
+        print(
+            "audit-pipeline: stopped before it was done, the last report stays: run the same command again to go on",
+            file=sys.stderr,
+        )
+        sys.exit(EXIT_FAILED)
+    except SelfCheckError as error:
+        print(f"audit-pipeline: the audit's own check failed, nothing was published: {error}", file=sys.stderr)
+        sys.exit(EXIT_FAILED)
+    except Exception as error:
+        logging.getLogger("audit_pipeline").debug("failure", exc_info=True)
+        print(
+            f"audit-pipeline: the audit failed, the last report stays: {type(error).__name__}: {error}", file=sys.stderr
+        )
+        sys.exit(EXIT_FAILED)

@@ -42,9 +42,10 @@ def label_queue(
 ) -> None:
     """Write the pairs worth a label, drawn from the last audit, in a random order. Stop reading wherever you like."""
     from audit_pipeline.stages import labelling
+    from audit_pipeline.stages.labelled_corpus import corpus_of
 
     shown, chosen = labelling.text_of(text), labelling.format_of(kind, output)
-    corpus = labelling.corpus_of(root_of(state), name)
+    corpus = corpus_of(root_of(state), name)
     assert corpus is not None  # a name is given
     rows = labelling.label_queue(corpus, pairs, seed, labelled or [], shown, lowest)
     _write(rows, labelling.queue_columns(shown), chosen, output, f"{counted(len(rows), 'pair')} to label")
@@ -60,8 +61,9 @@ def label_import(
 ) -> None:
     """Check what was answered and add it to the labels; importing a file twice changes nothing."""
     from audit_pipeline.stages import labelling
+    from audit_pipeline.stages.labelled_corpus import corpus_of
 
-    typer.echo(labelling.import_labels(file, into, labeller, labelling.corpus_of(root_of(state), name)))
+    typer.echo(labelling.import_labels(file, into, labeller, corpus_of(root_of(state), name)))
 
 
 @label.command("export")
@@ -78,10 +80,11 @@ def label_export(
 ) -> None:
     """Write the labels as CSV, JSON Lines or Label Studio tasks (with the labelling configuration beside them)."""
     from audit_pipeline.stages import labelling
+    from audit_pipeline.stages.labelled_corpus import corpus_of
 
     chosen = labelling.format_of(kind, output)
     shown = labelling.text_of(text or ("full" if conflicts or chosen == "label-studio" else "none"))
-    corpus = labelling.corpus_of(root_of(state), name) if shown != "none" else None
+    corpus = corpus_of(root_of(state), name) if shown != "none" else None
     rows = labelling.export_labels(file, conflicts, corpus, shown)
     _write(rows, labelling.export_columns(rows, shown), chosen, output, counted(len(rows), "row"))
 

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from audit_pipeline.corpus.columns import Part, Paths, Seen, Where, name_of, to_raw
+from audit_pipeline.corpus.casts import Where
+from audit_pipeline.corpus.columns import Part, Paths, Seen, name_of, to_raw
 from audit_pipeline.corpus.paths import FieldPath
 from audit_pipeline.source_settings import SourceSettings
 

@@ -1,4 +1,4 @@
-"""From the columns of one file to the chunk fields: names resolved, types cast. Judging rows is in validation.py."""
+"""From the columns of one file to the chunk fields. Types are cast in casts, rows are judged in validation."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from audit_pipeline.column_settings import CHUNK_COLUMNS, ColumnPath
-from audit_pipeline.corpus.dates import are_ambiguous, days_of, holds_dates
+from audit_pipeline.corpus.casts import Where, array_of, decoded, to_date, to_position, to_string
+from audit_pipeline.corpus.dates import are_ambiguous
 from audit_pipeline.corpus.paths import (
     FieldPath,
-    bytes_as_strings,
     find_field,
-    is_text,
     joined,
     json_values,
     keys_of_json,
@@ -44,17 +43,6 @@ RAW = pa.schema(
         pa.field("detail", pa.string()),
     ]
 )
-
-
-@dataclass(frozen=True)
-class Where:
-    """What a message about an entry's file names."""
-
-    source: str
-    file: str
-
-    def __str__(self) -> str:
-        return f"source {self.source!r}, {self.file}"
 
 
 Paths = tuple[FieldPath, ...]
@@ -104,8 +92,8 @@ class Seen:
 
 
 def _keys_of(part: Part) -> list[str]:
-    array = _array(part.values)
-    return keys_of_json(_decoded(array)[0] if not pa.types.is_null(array.type) else array)
+    array = array_of(part.values)
+    return keys_of_json(decoded(array)[0] if not pa.types.is_null(array.type) else array)
 
 
 def names_of(path: ColumnPath) -> list[str]:
@@ -189,13 +177,13 @@ def to_raw(
         else:
             columns[field] = pa.nulls(n, pa.string())
     columns["position"] = (
-        _to_position(_one_part(fields["position"], "position", names, where), names["position"], where)
+        to_position(_one_part(fields["position"], "position", names, where), names["position"], where)
         if "position" in fields
         else pa.nulls(n, pa.int32())
     )
     if "ingestion_date" in fields:
         dates = _one_part(fields["ingestion_date"], "ingestion_date", names, where)
-        columns["ingestion_date"], bad = _to_date(dates, names["ingestion_date"], where)
+        columns["ingestion_date"], bad = to_date(dates, names["ingestion_date"], where)
         if entry.ingestion_date is not None:
             null = columns["ingestion_date"].is_null().to_numpy(zero_copy_only=False) & ~bad
             day = pa.scalar(entry.ingestion_date, pa.date32())
@@ -231,98 +219,18 @@ def _problems(problems: list[tuple[str, np.ndarray, str]], n: int) -> tuple[pa.A
     return reason, detail
 
 
-def _array(values: pa.Array | pa.ChunkedArray) -> pa.Array:
-    array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
-    if isinstance(array, pa.ExtensionArray):
-        array = array.storage
-    if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
-    return array
-
-
 def _one_part(parts: Sequence[Part], field: str, names: dict[str, str], where: Where) -> pa.Array:
-    array = _array(parts[0].values)
+    array = array_of(parts[0].values)
     if not parts[0].keys:
         return array
-    return json_values(_to_string(array, field, names[field], where)[0], parts[0].keys)
+    return json_values(to_string(array, field, names[field], where)[0], parts[0].keys)
 
 
 def _whole_string(parts: Sequence[Part], field: str, name: str, where: Where) -> tuple[pa.Array, np.ndarray]:
     """(strings, rows that are not valid UTF-8) of one column, or of a composite's parts joined as in the table."""
     arrays, not_valid = [], np.zeros(len(parts[0].values), dtype=bool)
     for part in parts:
-        array, invalid = _to_string(_array(part.values), field, name, where)
+        array, invalid = to_string(array_of(part.values), field, name, where)
         arrays.append(json_values(array, part.keys) if part.keys else array)
         not_valid |= invalid
     return (arrays[0] if len(arrays) == 1 else joined(arrays)), not_valid
-
-
-def _to_string(array: pa.Array, field: str, name: str, where: Where) -> tuple[pa.Array, np.ndarray]:
-    """(strings, rows that are not valid UTF-8). Numbers are taken for every field but the text."""
-    kind = array.type
-    none_invalid = np.zeros(len(array), dtype=bool)
-    if pa.types.is_null(kind):
-        return array.cast(pa.string()), none_invalid
-    if is_text(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        return _decoded(array)
-    if field != "text" and (pa.types.is_integer(kind) or pa.types.is_date(kind)):
-        return array.cast(pa.string()), none_invalid
-    if field != "text" and pa.types.is_fixed_size_binary(kind):
-        return bytes_as_strings(array), none_invalid
-    if field != "text" and pa.types.is_decimal(kind) and kind.scale == 0:
-        return array.cast(pa.string()), none_invalid
-    if field != "text" and pa.types.is_floating(kind):
-        # pandas turns a column of integers with gaps into floats: 7.0 was written as 7, and the gap may be a NaN.
-        try:
-            array = pc.if_else(pc.is_nan(array), pa.scalar(None, kind), array)
-            return array.cast(pa.int64()).cast(pa.string()), none_invalid
-        except pa.ArrowInvalid:
-            pass
-    raise _unusable(array, field, name, where, "strings" if field == "text" else "strings or integers")
-
-
-def _decoded(array: pa.Array) -> tuple[pa.Array, np.ndarray]:
-    """Strings checked byte for byte: Arrow itself takes a string column of a file on trust."""
-    invalid = np.zeros(len(array), dtype=bool)
-    try:
-        strings = array.cast(pa.string())
-        strings.validate(full=True)
-        return strings, invalid
-    except pa.ArrowInvalid:
-        values: list[str | None] = []
-        for ordinal, raw in enumerate(array.cast(pa.binary(), safe=False).to_pylist()):
-            try:
-                values.append(None if raw is None else raw.decode("utf-8"))
-            except UnicodeDecodeError:
-                invalid[ordinal] = True
-                values.append(raw.decode("utf-8", "replace"))
-        return pa.array(values, pa.string()), invalid
-
-
-def _to_position(array: pa.Array, name: str, where: Where) -> pa.Array:
-    try:
-        if pa.types.is_binary(array.type):
-            array = array.cast(pa.string())
-        if pa.types.is_integer(array.type) or pa.types.is_floating(array.type) or pa.types.is_null(array.type):
-            return array.cast(pa.int32())
-        if is_text(array.type):
-            return array.cast(pa.int32())
-    except pa.ArrowInvalid as error:
-        raise _unusable(array, "position", name, where, "whole numbers under 2^31") from error
-    raise _unusable(array, "position", name, where, "whole numbers under 2^31")
-
-
-def _to_date(array: pa.Array, name: str, where: Where) -> tuple[pa.Array, np.ndarray]:
-    """(date32 days in UTC, rows whose value is no date). A time without a zone is taken as it stands."""
-    if pa.types.is_binary(array.type) or is_text(array.type):
-        array, _ = _decoded(array)
-    if not holds_dates(array.type):
-        raise _unusable(array, "ingestion_date", name, where, "dates, timestamps, strings or epoch numbers")
-    return days_of(array)
-
-
-def _unusable(array: pa.Array, field: str, name: str, where: Where, wanted: str) -> AuditInputError:
-    return AuditInputError(
-        f"{where}: column {name!r} for {field} is of type {array.type}, expected {wanted}: "
-        f"convert it, or name another column under columns: {{{field}: ...}}"
-    )

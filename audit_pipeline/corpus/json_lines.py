@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from audit_pipeline.column_settings import CHUNK_COLUMNS
-from audit_pipeline.corpus.columns import REQUIRED, Part, Seen, Where, missing_column, names_of, to_raw
+from audit_pipeline.corpus.casts import Where
+from audit_pipeline.corpus.columns import REQUIRED, Part, Seen, missing_column, names_of, to_raw
 from audit_pipeline.corpus.files import SourceFile
 from audit_pipeline.corpus.paths import spelt_path
 from audit_pipeline.errors import AuditInputError

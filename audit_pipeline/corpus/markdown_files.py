@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from audit_pipeline.corpus.columns import Part, Seen, Where, to_raw
+from audit_pipeline.corpus.casts import Where
+from audit_pipeline.corpus.columns import Part, Seen, to_raw
 from audit_pipeline.corpus.files import SourceFile
 from audit_pipeline.corpus.markdown_text import BrokenFrontMatterError, chunks_of, split_front_matter
 from audit_pipeline.corpus.paths import spelt_path

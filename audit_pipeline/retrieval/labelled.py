@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,8 +14,7 @@ from audit_pipeline.corpus.bands import length_band
 from audit_pipeline.corpus.labelled_queries import INVALID
 from audit_pipeline.corpus.text import count_words, normalise, sha256_hex, words
 from audit_pipeline.findings import Finding
-from audit_pipeline.index.exact import TIE_TOLERANCE, ExactSearch
-from audit_pipeline.index.reach import Reach
+from audit_pipeline.index.exact import ExactSearch
 from audit_pipeline.index.snapshot import TableSnapshot, VariantFunction
 from audit_pipeline.plural import counted
 from audit_pipeline.proportions import bootstrap_mean, wilson
@@ -24,27 +23,23 @@ from audit_pipeline.retrieval.askers import askers_of
 from audit_pipeline.retrieval.diagnosis import Diagnosis, Probes, diagnose
 from audit_pipeline.retrieval.labelled_documents import labelled_documents
 from audit_pipeline.retrieval.miss import Evidence, Fidelity, FidelityCheck
-from audit_pipeline.retrieval.ranking import Identities, Ranking, nullable, rank_answers, rank_returned
+from audit_pipeline.retrieval.ranking import Identities, nullable, rank_answers
+from audit_pipeline.retrieval.relevant import (
+    K,
+    Labels,
+    best_irrelevant,
+    closest_answers,
+    figures_of,
+    first_returned_of,
+    padded,
+    relevant_chunks,
+)
 from audit_pipeline.retrieval.rows_ahead import ReadPart, suspects_ahead
 from audit_pipeline.retrieval.self_retrieval import search_in_blocks
 from audit_pipeline.retrieval.tables import as_schema, booleans, retrieved_table
 
 RUN = "labelled"
-K = 10
 _STRATA = ("source", "ingestion_date", "batch", "length_band")
-
-
-class Labels(Protocol):
-    """What is needed of ``corpus.labelled_queries.LabelledQueries``."""
-
-    @property
-    def queries(self) -> pa.Table: ...  # query_id, text
-
-    @property
-    def qrels(self) -> pa.Table: ...  # query_id, chunk_id, relevance; relevant where relevance > 0
-
-    @property
-    def invalid(self) -> dict[str, int]: ...
 
 
 def run_labelled(
@@ -79,15 +74,15 @@ def run_labelled(
     exact = ExactSearch(snapshot.vectors, snapshot.searchable, snapshot.metric)
     askers = askers_of(snapshot, relevant_chunks(labels))
     relevant_ids, reach = askers.relevant_ids, askers.reach
-    relevant_rows = _padded(askers.relevant_rows)
-    answer, answer_rows = _answers(exact, reach, query_vectors, relevant_rows)
+    relevant_rows = padded(askers.relevant_rows)
+    answer, answer_rows = closest_answers(exact, reach, query_vectors, relevant_rows)
     answer_ids = [ids[place] for ids, place in zip(relevant_ids, answer, strict=True)]
     limit = settings.index.search.limit
     hits = search_in_blocks(snapshot, query_vectors, limit, progress, reach)
     ranking = rank_answers(exact, identities, query_vectors, answer_rows, reach=reach, progress=progress)
     relevant_codes = identities.codes_of(relevant_rows)
-    first_returned = _first_returned(hits.rows, identities, relevant_codes)
-    figures = _figures(hits.rows, ranking, identities, relevant_codes, np.array([len(ids) for ids in relevant_ids]))
+    first_returned = first_returned_of(hits.rows, identities, relevant_codes)
+    figures = figures_of(hits.rows, ranking, identities, relevant_codes, np.array([len(ids) for ids in relevant_ids]))
     missed = ~(figures["success_10"] if limit >= K else figures["exact_success_10"])
     query_ids = queries["query_id"].to_pylist()
     to_judge = suspects_ahead(ranking, np.flatnonzero(missed), suspected, identities)
@@ -120,7 +115,7 @@ def run_labelled(
     documents, words_10 = labelled_documents(
         snapshot, population, exact, identities, query_ids, query_vectors, relevant_ids, reach, progress
     )
-    other_row, other_score = _best_irrelevant(ranking, identities, relevant_codes)
+    other_row, other_score = best_irrelevant(ranking, identities, relevant_codes)
     asked_enough = limit >= K
     nothing = pa.nulls(len(query_ids))
     columns: dict[str, Any] = {
@@ -174,98 +169,13 @@ def labelled_hits(
     identities = Identities(snapshot)
     exact = ExactSearch(snapshot.vectors, snapshot.searchable, snapshot.metric)
     askers = askers_of(snapshot, relevant_chunks(labels))
-    relevant = _padded(askers.relevant_rows)
+    relevant = padded(askers.relevant_rows)
     hits = {}
     for name, vectors in queries.items():
-        _, rows = _answers(exact, askers.reach, vectors, relevant)
+        _, rows = closest_answers(exact, askers.reach, vectors, relevant)
         ranking = rank_answers(exact, identities, vectors, rows, reach=askers.reach, progress=progress)
         hits[name] = (ranking.rank_min >= 1) & (ranking.rank_min <= K)
     return hits
-
-
-def _answers(
-    exact: ExactSearch, reach: Reach, queries: np.ndarray, relevant: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Place among its relevant rows, and row, of each query's closest relevant chunk that it can reach."""
-    reachable = np.array([reach.holds(query, rows) for query, rows in enumerate(relevant)], bool)
-    scores = exact.scores(queries, relevant)
-    answer = _closest(np.where(reachable.reshape(scores.shape), scores, np.nan), relevant)
-    rows = np.take_along_axis(relevant, answer[:, None], 1)[:, 0] if len(answer) else np.zeros(0, np.int64)
-    return answer, rows
-
-
-def relevant_chunks(labels: Labels) -> list[list[str]]:
-    """Relevant chunk ids of each query, sorted, in the order of the queries."""
-    by_query: dict[str, set[str]] = {query: set() for query in labels.queries["query_id"].to_pylist()}
-    judged = labels.qrels.filter(pc.greater(labels.qrels["relevance"], 0))
-    for query, chunk in zip(judged["query_id"].to_pylist(), judged["chunk_id"].to_pylist(), strict=True):
-        if query in by_query:
-            by_query[query].add(chunk)
-    empty = next((query for query, chunks in by_query.items() if not chunks), None)
-    if empty is not None:
-        raise ValueError(f"query {empty!r} has no relevant judgement")
-    return [sorted(chunks) for chunks in by_query.values()]
-
-
-def _padded(rows: list[np.ndarray]) -> np.ndarray:
-    """Row ordinals of each query's relevant chunks as one matrix, -1 for missing rows and padding."""
-    width = max((len(own) for own in rows), default=1)
-    matrix = np.full((len(rows), width), -1, np.int64)
-    for position, own in enumerate(rows):
-        matrix[position, : len(own)] = own
-    return matrix
-
-
-def _closest(scores: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Place of each query's closest relevant row; where none can be scored, of the first the table has, else 0."""
-    comparable = np.where(np.isnan(scores), np.where(rows >= 0, -1e300, -np.inf), scores)
-    return comparable.argmax(axis=1) if len(rows) else np.zeros(0, np.int64)
-
-
-def _first_returned(hits: np.ndarray, identities: Identities, relevant_codes: np.ndarray) -> np.ndarray:
-    """Rank of the first relevant chunk returned, (q,), -1 where none was."""
-    ranks = np.full(len(hits), -1)
-    for place in range(relevant_codes.shape[1]):
-        own = rank_returned(hits, identities, relevant_codes[:, place])
-        ranks = np.where((own > 0) & ((ranks < 0) | (own < ranks)), own, ranks)
-    return ranks
-
-
-def _figures(
-    hits: np.ndarray, ranking: Ranking, identities: Identities, relevant_codes: np.ndarray, relevant: np.ndarray
-) -> dict[str, np.ndarray]:
-    """Success and recall at ten per query, as returned and exactly."""
-    returned = np.zeros(len(hits))
-    found = np.zeros(len(hits))
-    top_codes = identities.codes_of(ranking.top_rows)
-    for query in range(len(hits)):
-        wanted = relevant_codes[query][relevant_codes[query] >= 0]
-        returned[query] = len(np.intersect1d(identities.codes_of(hits[query, :K]), wanted))
-        distinct, first = np.unique(top_codes[query], return_index=True)
-        scores = np.sort(ranking.top_scores[query][first[distinct >= 0]])[::-1]
-        if len(scores):
-            reached = ranking.top_scores[query] >= scores[min(K, len(scores)) - 1] - TIE_TOLERANCE
-            found[query] = min(len(np.intersect1d(top_codes[query][reached], wanted)), K)
-    return {
-        "success_10": returned > 0,
-        "recall_10": returned / relevant,
-        "exact_success_10": (ranking.rank_min >= 1) & (ranking.rank_min <= K),
-        "exact_recall_10": found / relevant,
-    }
-
-
-def _best_irrelevant(
-    ranking: Ranking, identities: Identities, relevant_codes: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Row and score of the best row that is no answer, -1 and NaN where all of the best rows are answers."""
-    rows = np.full(len(relevant_codes), -1, np.int64)
-    scores = np.full(len(relevant_codes), np.nan)
-    codes = identities.codes_of(ranking.top_rows)
-    for query in range(len(relevant_codes)):
-        others = np.flatnonzero((codes[query] >= 0) & ~np.isin(codes[query], relevant_codes[query]))
-        if len(others):
-            rows[query], scores[query] = ranking.top_rows[query, others[0]], ranking.top_scores[query, others[0]]
-    return rows, scores
 
 
 def _strata_of(answer_ids: list[str], origin: TableSnapshot | pa.Table) -> dict[str, pa.ChunkedArray | pa.Array]:

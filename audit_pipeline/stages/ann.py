@@ -13,7 +13,7 @@ from audit_pipeline.results import StageResult
 from audit_pipeline.retrieval.ann_recall import run_ann_recall
 from audit_pipeline.retrieval.ann_sweep import run_ann_sweep
 from audit_pipeline.retrieval.askers import askers_of
-from audit_pipeline.retrieval.labelled import relevant_chunks
+from audit_pipeline.retrieval.relevant import relevant_chunks
 from audit_pipeline.stages.held_out import held_out_plan
 from audit_pipeline.stages.index import can_probe, pinned_snapshot
 from audit_pipeline.stages.probes import planned_labels

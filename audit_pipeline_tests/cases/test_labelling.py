@@ -15,7 +15,8 @@ from audit_pipeline.report.loading import load
 from audit_pipeline.settings_file import parse_settings
 from audit_pipeline.stages.duplicates import _other_texts, threshold_sweep
 from audit_pipeline.stages.index import pinned_snapshot
-from audit_pipeline.stages.labelling import corpus_of, shown_texts
+from audit_pipeline.stages.labelled_corpus import corpus_of
+from audit_pipeline.stages.labelling import shown_texts
 from audit_pipeline.stages.workspace import Workspace
 from audit_pipeline.state import write_table
 from audit_pipeline_tests.cases.conftest import Audit, AuditTable, Corpus

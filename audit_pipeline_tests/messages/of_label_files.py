@@ -14,6 +14,7 @@ from audit_pipeline.duplicates.label_files import read_rows, write_rows
 from audit_pipeline.duplicates.label_store import read_labels, write_labels
 from audit_pipeline.report.loading import LoadedReport
 from audit_pipeline.stages import labelling
+from audit_pipeline.stages.labelled_corpus import LabelledCorpus
 from audit_pipeline.state import StateFolder, write_json, write_table
 from audit_pipeline_tests.messages.case import Case, World
 
@@ -28,9 +29,9 @@ def labels_only(world: World) -> None:
     labelling.export_labels(path, False, None, "full")
 
 
-def corpus(folder: Path) -> labelling.LabelledCorpus:
+def corpus(folder: Path) -> LabelledCorpus:
     settings = {"labels": {"pairs": None}, "duplicates": {"thresholds": [0.9], "shingle_words": 5}}
-    return labelling.LabelledCorpus(LoadedReport(StateFolder(folder, "docs"), {"settings": settings}))
+    return LabelledCorpus(LoadedReport(StateFolder(folder, "docs"), {"settings": settings}))
 
 
 def older_audit(world: World) -> None:

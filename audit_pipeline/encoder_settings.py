@@ -10,11 +10,8 @@ from pydantic import Field, model_validator
 from audit_pipeline.arms import as_arm
 from audit_pipeline.settings_base import Settings, only_under
 
-SERVER_FIELDS = {
-    "base_url",
+_OF_REQUESTS = {
     "query_extra",
-    "passage_extra",
-    "dimensions",
     "api_key_env",
     "timeout_seconds",
     "retries",
@@ -22,18 +19,9 @@ SERVER_FIELDS = {
     "tokens_per_minute",
     "token_budget",
 }
+SERVER_FIELDS = {"base_url", "passage_extra", "dimensions", *_OF_REQUESTS}
 """Encoder settings of kind openai_compatible only."""
-UNDECIDING_FIELDS = {
-    "batch_size",
-    "query_prompt",
-    "query_extra",
-    "api_key_env",
-    "timeout_seconds",
-    "retries",
-    "requests_per_minute",
-    "tokens_per_minute",
-    "token_budget",
-}
+UNDECIDING_FIELDS = {"batch_size", "query_prompt", *_OF_REQUESTS}
 """Encoder settings that change no stored passage vector."""
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import datetime as dt
-import difflib
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ import pyarrow as pa
 from audit_pipeline.corpus.columns import RAW
 from audit_pipeline.errors import AuditInputError
 from audit_pipeline.source_settings import SourceSettings
+from audit_pipeline.spelling import did_you_mean
 
 _TEST_FOLDERS = frozenset(("test", "tests"))
 
@@ -40,8 +40,7 @@ def find_modules(entry: SourceSettings) -> list[Module]:
         distribution = metadata.distribution(entry.uri)
     except (metadata.PackageNotFoundError, ValueError) as error:
         names = sorted({str(one.metadata["Name"]) for one in metadata.distributions() if one.metadata["Name"]})
-        close = difflib.get_close_matches(entry.uri, names, n=1)
-        hint = f" (did you mean {close[0]!r}?)" if close else ""
+        hint = did_you_mean(entry.uri, names)
         raise AuditInputError(
             f"{where}: no distribution {entry.uri!r} is installed{hint}: install it, or correct the uri"
         ) from error

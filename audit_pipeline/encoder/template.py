@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import string
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from audit_pipeline.errors import AuditInputError
+from audit_pipeline.spelling import did_you_mean
 
 
 def embedded_texts(rows: pa.Table, embed_text: str | None) -> pa.Array:
@@ -50,8 +50,7 @@ def template_fields(template: str) -> list[tuple[str, str | None]]:
 
 def _column(rows: pa.Table, name: str, embed_text: str) -> pa.Array:
     if name not in rows.column_names:
-        close = difflib.get_close_matches(name, rows.column_names, n=1)
-        meant = f" (did you mean {close[0]!r}?)" if close else ""
+        meant = did_you_mean(name, rows.column_names)
         raise AuditInputError(
             f"index.embed_text: {embed_text!r} names {name!r}, which the rows do not have{meant}: "
             f"use one of {', '.join(rows.column_names)}"

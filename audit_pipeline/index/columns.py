@@ -17,6 +17,7 @@ from audit_pipeline.corpus.text import sha256_hex
 from audit_pipeline.errors import AuditInputError
 from audit_pipeline.index.paths import OtherTables, Path, find_path
 from audit_pipeline.index.vectors import is_vector_type
+from audit_pipeline.spelling import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -159,11 +160,10 @@ def _further(schema: pa.Schema, names: Sequence[str], table: str, others: OtherT
     for name in names:
         path = find_path(schema, name, others)
         if path is None:
-            close = difflib.get_close_matches(name, [*CHUNK_COLUMNS, *schema.names], n=1)
-            hint = f" (did you mean {close[0]!r}?)" if close else ""
+            known = [*CHUNK_COLUMNS, *schema.names]
             raise AuditInputError(
-                f"index.embed_text: table {table!r} has no column {name!r}{hint}: "
-                f"use one of {', '.join([*CHUNK_COLUMNS, *schema.names])}"
+                f"index.embed_text: table {table!r} has no column {name!r}{did_you_mean(name, known)}: "
+                f"use one of {', '.join(known)}"
             )
         found[name] = path
     return found

@@ -28,7 +28,7 @@ class ExactRanks:
     ``rank_min`` and ``rank_max`` (m,) int64 count from 1, ties within ``TIE_TOLERANCE`` for and against the answer;
     -1 where the query has no searchable answer. ``score`` (m,) float64 is the answer's, NaN without one.
     ``top_rows`` (m, k) int64 and ``top_scores`` (m, k) float64 hold the best rows, equal scores by row ordinal,
-    padded with -1 and -inf. ``kth_score`` (m,) is the k-th best score, -inf where fewer than k rows were scored.
+    padded with -1 and -inf where fewer than k rows were scored.
     ``scored_rows`` counts the rows that took part in the scan, ``haystacks`` (m,) int64 those of each query.
     """
 
@@ -37,7 +37,6 @@ class ExactRanks:
     score: np.ndarray
     top_rows: np.ndarray
     top_scores: np.ndarray
-    kth_score: np.ndarray
     scored_rows: int
     haystacks: np.ndarray
 
@@ -296,7 +295,6 @@ class _Scan:
             score=self.score,
             top_rows=self.top_rows,
             top_scores=self.top_scores,
-            kth_score=self.top_scores[:, -1].copy(),
             scored_rows=scored,
             haystacks=np.full(len(self.queries), scored, np.int64),
         )

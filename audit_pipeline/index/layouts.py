@@ -135,7 +135,6 @@ LAYOUTS = (
         zeros_meant=True,
     ),
 )
-NAMES = ("plain", *(layout.name for layout in LAYOUTS), REGISTRY)
 
 
 def layout_of(schema: pa.Schema, name: str, table: str) -> tuple[Layout, str]:

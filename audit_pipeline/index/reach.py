@@ -108,7 +108,6 @@ def ranks_within(
         score=np.full(m, np.nan),
         top_rows=np.full((m, k), -1, np.int64),
         top_scores=np.full((m, k), -np.inf),
-        kth_score=np.full(m, -np.inf),
         scored_rows=0,
         haystacks=np.zeros(m, np.int64),
     )
@@ -122,7 +121,7 @@ def ranks_within(
         part = _ranks_among(
             exact, rows, queries[places], None if answers is None else answers[places], k, override, drop
         )
-        for name in ("rank_min", "rank_max", "score", "top_rows", "top_scores", "kth_score"):
+        for name in ("rank_min", "rank_max", "score", "top_rows", "top_scores"):
             getattr(found, name)[places] = getattr(part, name)
         found.haystacks[places] = part.scored_rows
         done += len(places)

@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,18 +27,6 @@ from audit_pipeline.report_settings import ReportSettings
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class PublishedReport:
-    """Where a report was written."""
-
-    folder: Path
-    audit_json: Path
-    page: Path
-    tables: Path
-    trec: Path
-    beir: Path
-
-
 def publish(
     report_dir: Path,
     audit: Mapping[str, Any],
@@ -46,7 +34,7 @@ def publish(
     excerpts: pa.Table | None,
     settings: ReportSettings,
     exported: ExportTexts,
-) -> PublishedReport:
+) -> None:
     """Writes audit.json, audit.html, tables/*.parquet, trec/ and beir/ to ``report_dir`` (DIR/reports/<name>).
 
     ``tables`` are keyed as in ``audit_pipeline.schemas.TABLES``; those not given are written empty. ``excerpts`` has
@@ -75,8 +63,6 @@ def publish(
     except BaseException:
         shutil.rmtree(made, ignore_errors=True)
         raise
-    parts = ("audit.json", "audit.html", "tables", "trec", "beir")
-    return PublishedReport(report_dir, *(report_dir / part for part in parts))
 
 
 def _write_exports(

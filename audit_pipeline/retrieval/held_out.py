@@ -20,9 +20,16 @@ from audit_pipeline.proportions import NOT_MEASURED, stratified, wilson
 from audit_pipeline.results import Progress, StageResult, no_progress
 from audit_pipeline.retrieval.diagnosis import Diagnosis, Probes, diagnose
 from audit_pipeline.retrieval.miss import Evidence, Fidelity, FidelityCheck
-from audit_pipeline.retrieval.ranking import Identities, Ranking, best_others, nullable, rank_answers
+from audit_pipeline.retrieval.ranking import Identities, Ranking, best_others, rank_answers
 from audit_pipeline.retrieval.rows_ahead import ReadPart, suspects_ahead
-from audit_pipeline.retrieval.tables import PROBE_COLUMNS, as_schema, booleans, qrels_table
+from audit_pipeline.retrieval.tables import (
+    PROBE_COLUMNS,
+    as_schema,
+    booleans,
+    qrels_table,
+    rank_columns,
+    retrieved_with_scores,
+)
 
 RUN = "held_out"
 K = 10
@@ -201,7 +208,7 @@ def _table(
         measured, pa.scalar(None, pa.string()), pc.coalesce(looked_at["reason"], pa.scalar("missing_row"))
     )
     reason = pc.if_else(pc.is_null(looked_at["chunk_id"]), pa.scalar("not_looked_at"), reason)
-    other_row, other_score = best_others(ranking, identities)
+    ranks = rank_columns(ranking, best_others(ranking, identities), identities)
     columns: dict[str, Any] = {
         "probe_id": pc.binary_join_element_wise("heldout", chunk_ids, ":"),
         "chunk_id": chunk_ids,
@@ -216,12 +223,7 @@ def _table(
         **{name: looked_at[name] for name in _NAMED_BY},
         "sentences": looked_at["sentences"],
         "overlap": pa.array([overlap is not None for overlap in overlaps], pa.bool_()).take(place),
-        "rank_min": nullable(ranking.rank_min, pa.int32()).take(place),
-        "rank_max": nullable(ranking.rank_max, pa.int32()).take(place),
-        "score": nullable(ranking.score, pa.float64()).take(place),
-        "best_other_score": nullable(other_score, pa.float64()).take(place),
-        "best_other_id": identities.ids_of(other_row).take(place),
-        "haystack": pa.array(ranking.haystacks).take(place),
+        **{name: column.take(place) for name, column in ranks.items()},
         "hit_1": pa.array(hit[1], pa.bool_()).take(place),
         "hit_10": pa.array(hit[K], pa.bool_()).take(place),
         "cause": diagnosis.cause.take(place),
@@ -241,15 +243,7 @@ def _retrieved(query_ids: pa.Array, ranking: Ranking, identities: Identities) ->
             (scores, ranking.top_scores, ranking.score),
         ):
             array[position] = np.insert(source[position][others], place, own[position])[: array.shape[1]]
-    query, rank = np.nonzero(rows >= 0)
-    columns = {
-        "run": pa.array([RUN] * len(query), pa.string()),
-        "query_id": query_ids.take(pa.array(query)),
-        "rank": pa.array(rank + 1, pa.int32()),
-        "chunk_id": identities.ids_of(rows[query, rank]),
-        "score": pa.array(scores[query, rank]),
-    }
-    return as_schema(columns, schemas.RETRIEVED).sort_by([("query_id", "ascending"), ("rank", "ascending")])
+    return retrieved_with_scores(RUN, query_ids, rows, scores, identities)
 
 
 def _of(probe_ids: pa.Array, kept: np.ndarray, column: str) -> pc.Expression:

@@ -36,7 +36,7 @@ from audit_pipeline.retrieval.relevant import (
 )
 from audit_pipeline.retrieval.rows_ahead import ReadPart, suspects_ahead
 from audit_pipeline.retrieval.self_retrieval import search_in_blocks
-from audit_pipeline.retrieval.tables import as_schema, booleans, retrieved_table
+from audit_pipeline.retrieval.tables import as_schema, booleans, rank_columns, retrieved_table
 
 RUN = "labelled"
 _STRATA = ("source", "ingestion_date", "batch", "length_band")
@@ -115,7 +115,6 @@ def run_labelled(
     documents, words_10 = labelled_documents(
         snapshot, population, exact, identities, query_ids, query_vectors, relevant_ids, reach, progress
     )
-    other_row, other_score = best_irrelevant(ranking, identities, relevant_codes)
     asked_enough = limit >= K
     nothing = pa.nulls(len(query_ids))
     columns: dict[str, Any] = {
@@ -126,12 +125,7 @@ def run_labelled(
         "text_sha256": sha256_hex(queries["text"]),
         "verbatim": pa.array(_verbatim(queries["text"].to_pylist(), relevant_rows, snapshot), pa.bool_()),
         "rank_returned": nullable(first_returned, pa.int32()),
-        "rank_min": nullable(ranking.rank_min, pa.int32()),
-        "rank_max": nullable(ranking.rank_max, pa.int32()),
-        "score": nullable(ranking.score, pa.float64()),
-        "best_other_score": nullable(other_score, pa.float64()),
-        "best_other_id": identities.ids_of(other_row),
-        "haystack": pa.array(ranking.haystacks),
+        **rank_columns(ranking, best_irrelevant(ranking, identities, relevant_codes), identities),
         "returned": pa.array(hits.returned, pa.int32()),
         "success_10": pa.array(figures["success_10"]) if asked_enough else nothing,
         "recall_10": pa.array(figures["recall_10"]) if asked_enough else nothing,

@@ -50,7 +50,6 @@ class Identities:
         self._repeated_codes = np.flatnonzero(counts > 1)
         self._order = np.argsort(self.codes, kind="stable")
         self._starts = np.searchsorted(self.codes[self._order], np.arange(len(encoded.dictionary) + 1))
-        self.distinct_ids = len(encoded.dictionary)
 
     def codes_of(self, rows: np.ndarray) -> np.ndarray:
         """Codes of row ordinals, of the same shape; -1 for -1."""

@@ -20,7 +20,14 @@ from audit_pipeline.retrieval.miss import Evidence, Fidelity, FidelityCheck, col
 from audit_pipeline.retrieval.ranking import Identities, best_others, nullable, rank_answers, rank_returned
 from audit_pipeline.retrieval.rows_ahead import ReadPart, suspects_ahead
 from audit_pipeline.retrieval.search_findings import expected_results, search_findings
-from audit_pipeline.retrieval.tables import PROBE_COLUMNS, as_schema, booleans, qrels_table, retrieved_table
+from audit_pipeline.retrieval.tables import (
+    PROBE_COLUMNS,
+    as_schema,
+    booleans,
+    qrels_table,
+    rank_columns,
+    retrieved_table,
+)
 
 RUN = "self"
 _SEARCH_BLOCK = 500
@@ -104,18 +111,12 @@ def run_self_retrieval(
         ),
         progress=progress,
     )
-    other_row, other_score = best_others(ranking, identities)
     columns = {
         "probe_id": pa.array([f"{RUN}:{chunk_id}" for chunk_id in ids], pa.string()),
         "chunk_id": chunk_ids,
         **{name: plan[name] for name in PROBE_COLUMNS},
         "rank_returned": nullable(returned_rank, pa.int32()),
-        "rank_min": nullable(ranking.rank_min, pa.int32()),
-        "rank_max": nullable(ranking.rank_max, pa.int32()),
-        "score": nullable(ranking.score, pa.float64()),
-        "best_other_score": nullable(other_score, pa.float64()),
-        "best_other_id": identities.ids_of(other_row),
-        "haystack": pa.array(ranking.haystacks),
+        **rank_columns(ranking, best_others(ranking, identities), identities),
         "returned": pa.array(hits.returned, pa.int32()),
         "expected": pa.array(expected_results(snapshot, identities, reach, ranking, hits, settings), pa.int32()),
         "hit_1": pa.array(hit_1),

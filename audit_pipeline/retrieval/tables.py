@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from audit_pipeline import schemas
 from audit_pipeline.index.exact import ExactSearch
-from audit_pipeline.retrieval.ranking import Identities
+from audit_pipeline.retrieval.ranking import NONE, Identities, Ranking, nullable
 
 PROBE_COLUMNS = (
     "source",
@@ -33,12 +33,37 @@ def as_schema(columns: dict[str, Any], schema: pa.Schema) -> pa.Table:
     )
 
 
+def rank_columns(
+    ranking: Ranking, others: tuple[np.ndarray, np.ndarray], identities: Identities
+) -> dict[str, pa.Array]:
+    """The columns of exact ranks and scores, (m,) each, null where there is none.
+
+    ``others`` are (m,) row and (m,) score of the best row that is no answer.
+    """
+    other_row, other_score = others
+    return {
+        "rank_min": nullable(ranking.rank_min, pa.int32()),
+        "rank_max": nullable(ranking.rank_max, pa.int32()),
+        "score": nullable(ranking.score, pa.float64()),
+        "best_other_score": nullable(other_score, pa.float64()),
+        "best_other_id": identities.ids_of(other_row),
+        "haystack": pa.array(ranking.haystacks),
+    }
+
+
 def retrieved_table(
     run: str, query_ids: pa.Array, rows: np.ndarray, queries: np.ndarray, exact: ExactSearch, identities: Identities
 ) -> pa.Table:
     """The rankings as they came, (m, limit) rows, with exact scores; rows without a score are left out."""
     scores = exact.scores(queries, rows)
-    query, rank = np.nonzero((rows >= 0) & ~np.isnan(scores))
+    return retrieved_with_scores(run, query_ids, np.where(np.isnan(scores), NONE, rows), scores, identities)
+
+
+def retrieved_with_scores(
+    run: str, query_ids: pa.Array, rows: np.ndarray, scores: np.ndarray, identities: Identities
+) -> pa.Table:
+    """The rankings of these rows, (m, limit) with their scores alike; -1 is left out."""
+    query, rank = np.nonzero(rows >= 0)
     columns = {
         "run": pa.array([run] * len(query), pa.string()),
         "query_id": query_ids.take(pa.array(query)),

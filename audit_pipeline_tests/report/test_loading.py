@@ -12,7 +12,7 @@ from audit_pipeline.report.publish import publish
 from audit_pipeline.report_settings import ReportSettings
 from audit_pipeline.schemas import TABLES
 from audit_pipeline.state import StateFolder, write_json, write_table
-from audit_pipeline_tests.report.sample_audit import sample_exports, sample_tables
+from audit_pipeline_tests.report.sample_tables import sample_exports, sample_tables
 
 
 @pytest.fixture

@@ -13,14 +13,8 @@ from audit_pipeline.report.duplicates_view import lane_recall_view, queue_notice
 from audit_pipeline.report.page import render_page
 from audit_pipeline.report.publish import publish
 from audit_pipeline.report_settings import ReportSettings
-from audit_pipeline_tests.report.sample_audit import (
-    HOSTILE,
-    SECRET_TEXT,
-    sample_audit,
-    sample_excerpts,
-    sample_exports,
-    sample_tables,
-)
+from audit_pipeline_tests.report.sample_audit import sample_audit, sample_excerpts
+from audit_pipeline_tests.report.sample_tables import HOSTILE, SECRET_TEXT, sample_exports, sample_tables
 
 
 class Elements(HTMLParser):

@@ -14,7 +14,7 @@ from audit_pipeline.report.audit_json import AuditShapeError
 from audit_pipeline.report.publish import publish, recover
 from audit_pipeline.report_settings import ReportSettings
 from audit_pipeline.schemas import TABLES
-from audit_pipeline_tests.report.sample_audit import SECRET_TEXT, sample_exports, sample_tables
+from audit_pipeline_tests.report.sample_tables import SECRET_TEXT, sample_exports, sample_tables
 
 
 @pytest.fixture(autouse=True)

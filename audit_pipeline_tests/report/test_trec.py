@@ -9,7 +9,7 @@ import pytest
 
 from audit_pipeline.report.trec import write_trec
 from audit_pipeline.schemas import TABLES
-from audit_pipeline_tests.report.sample_audit import retrieved_and_qrels
+from audit_pipeline_tests.report.sample_tables import retrieved_and_qrels
 
 
 def read_run(path: Path) -> dict[str, list[str]]:

@@ -10,7 +10,7 @@ import pytest
 from audit_pipeline.alert_settings import TOLD_CHECKS
 from audit_pipeline.report.alerts import Item, finding_items
 from audit_pipeline.report.webhook_message import CHECKS, message, message_key
-from audit_pipeline_tests.report.sample_audit import SECRET_TEXT
+from audit_pipeline_tests.report.sample_tables import SECRET_TEXT
 from audit_pipeline_tests.report.test_alerts import LATE, finding
 
 CHECK = Item("check", "table_holds_batch", {"source": "late", "ingestion_date": "2026-01-03"}, "Look.")

@@ -105,7 +105,9 @@ def test_every_row_equals_a_recount_of_the_published_pairs(tmp_path):
     scored = [(float(unit[a] @ unit[b]), flag, (f"c{a:05d}", f"c{b:05d}") in known) for (a, b), flag in labels.items()]
     positives = sum(flag for _, flag, _ in scored)
     nearest = np.sort(unit @ unit.T - 3 * np.eye(300), axis=1)[:, -5]
-    for row in result.tables["threshold_sweep"].to_pylist():
+    sweep = result.tables["threshold_sweep"].to_pylist()
+    assert [row["threshold"] for row in sweep] == [0.9, 0.95, 0.99, 0.999]
+    for row in sweep:
         t = row["threshold"] - 1e-6
         tp = sum(flag for cosine, flag, _ in scored if cosine >= t)
         fp = sum(1 - flag for cosine, flag, _ in scored if cosine >= t)

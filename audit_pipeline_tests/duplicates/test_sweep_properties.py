@@ -117,6 +117,7 @@ def test_counts_only_fall_and_agree_with_each_other(
     floor = schemas.SIMILARITY_FLOOR.empty_table()
     table, _ = sweep_table(candidates, judged, floor, cosine, thresholds, [None] * len(thresholds))
     rows = table.to_pylist()
+    assert [row["threshold"] for row in rows] == thresholds
     for name in ("flagged", "to_read", "tp", "fp", "saturated_rows", "recall_scored", "recall_pipeline"):
         values = [row[name] for row in rows if row[name] is not None]
         assert values == sorted(values, reverse=True)

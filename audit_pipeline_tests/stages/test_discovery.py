@@ -12,6 +12,8 @@ from typing import Any
 import lancedb
 import pytest
 
+from audit_pipeline.corpus import stamps
+from audit_pipeline.corpus.docstrings import find_modules
 from audit_pipeline.corpus.stamps import store_stamp
 from audit_pipeline.errors import AuditInputError
 from audit_pipeline.stages.discovery import Discovery, current_scan, discover, look_at_table
@@ -221,10 +223,15 @@ def test_a_file_that_was_just_written_is_no_proof_of_anything(store: Path) -> No
     assert store_stamp(settings, TODAY, now=later) is not None
 
 
-def test_installed_docstrings_have_a_stamp_too(tmp_path: Path) -> None:
+def test_installed_docstrings_have_a_stamp_too_which_another_file_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     entry = {"name": "p", "uri": "packaging", "format": "docstrings", "ingestion_date": "2024-11-08"}
     settings = workspace(tmp_path, sources=[entry]).settings
-    assert store_stamp(settings, TODAY) == store_stamp(settings, TODAY) is not None
+    stamp = store_stamp(settings, TODAY)
+    assert store_stamp(settings, TODAY) == stamp
+    monkeypatch.setattr(stamps, "find_modules", lambda entry: find_modules(entry)[1:])
+    assert len({stamp, store_stamp(settings, TODAY), None}) == 3
 
 
 # An index as it stands

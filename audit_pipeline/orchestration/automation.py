@@ -28,9 +28,16 @@ AC = dg.AutomationCondition
 # An asset that is asked for because another one is, in the same run. Nothing else asks for it: so a cell that never
 # held anything stays as it is, and an audit begins with its first asset and not wherever a batch has moved something.
 FOLLOWS = AC.any_deps_match(AC.will_be_requested())
-BATCH_ARRIVED = AC.any_deps_updated().since_last_handled() & ~AC.in_progress()
+_DEPS = AC.any_deps_updated()
+# What was there before the conditions were looked at for the first time is no update to them.
+_THERE_AT_FIRST = AC.initial_evaluation() & AC.missing() & AC.any_deps_match(~AC.missing())
+# Not `since_last_handled()`, which forgets what arrives between a request and the end of its run: that run may have
+# read the batch before. So what a request answers is forgotten only where nothing newer came with it.
+BATCH_ARRIVED = (_DEPS | _THERE_AT_FIRST).since(AC.newly_requested() & ~_DEPS) & ~AC.in_progress()
 # No `eager()`: on an asset of the whole corpus it waits for ever where any cell is missing.
-BATCHES_DONE = AC.any_deps_updated().since_last_handled() & ~AC.any_deps_in_progress() & ~AC.in_progress()
+BATCHES_DONE = (
+    _DEPS.since((AC.newly_requested() | AC.newly_updated()) & ~_DEPS) & ~AC.any_deps_in_progress() & ~AC.in_progress()
+)
 
 
 def condition_of(settings: IndexAuditSettings, asset: str) -> dg.AutomationCondition | None:

@@ -93,7 +93,19 @@ def end_dead_runs(instance: dg.DagsterInstance) -> list[str]:
     for run in dead:
         instance.report_run_failed(run, "The process of this run ended before the run did.")
         instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
+    _free_slots_of_ended_runs(instance)
     return [run.run_id for run in dead]
+
+
+def _free_slots_of_ended_runs(instance: dg.DagsterInstance) -> None:
+    """Free what runs of dead processes hold that Dagster has ended: its daemon would do so after one to three minutes,
+    and until then the run that is to make up for it waits.
+    """
+    holding = list(instance.event_log_storage.get_concurrency_run_ids())
+    for run in instance.get_runs(dg.RunsFilter(run_ids=holding)) if holding else ():
+        # A run that was ended by hand may still be at work: its process lives.
+        if run.is_finished and PROCESS_TAG in run.tags and not process_lives(run.tags[PROCESS_TAG]):
+            instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
 
 
 def process_lives(tag: str) -> bool:

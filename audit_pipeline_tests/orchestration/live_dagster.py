@@ -11,7 +11,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,9 +27,19 @@ from pathlib import Path
 import dagster as dg
 from audit_pipeline.orchestration.component import build_defs
 from audit_pipeline.settings_file import load_settings
-defs = dg.Definitions.merge(
-    build_defs(load_settings(Path({config!r}))), dg.Definitions(executor=dg.in_process_executor)
-)
+indexes = [build_defs(load_settings(Path(one))) for one in {configs!r}]
+defs = dg.Definitions.merge(*indexes, dg.Definitions(executor=dg.in_process_executor))
+"""
+# Found by every process of the session as it starts. The daemon's loops sleep 5 s, that of backfills 30 s: most of what
+# a test would wait for. They do the same after 1 s.
+LOOPS_OF_A_SECOND = """\
+import sys
+if "dagster._daemon" in sys.orig_argv:
+    from dagster._core.run_coordinator import QueuedRunCoordinator
+    from dagster._daemon import asset_daemon, controller, sensor
+    controller.DEFAULT_DAEMON_INTERVAL_SECONDS = 1
+    asset_daemon.MIN_INTERVAL_LOOP_SECONDS = sensor.MIN_INTERVAL_LOOP_TIME = 1
+    QueuedRunCoordinator.dequeue_interval_seconds = 1
 """
 T = TypeVar("T")
 
@@ -62,15 +72,22 @@ class LiveDagster:
 
 
 @contextmanager
-def live_dagster(config: Path, home: Path, folder: Path) -> Iterator[LiveDagster]:
-    """The servers for the settings file ``config`` on the Dagster home ``home``; all of their processes end with it."""
+def live_dagster(configs: Sequence[Path], home: Path, folder: Path, more: str = "") -> Iterator[LiveDagster]:
+    """The servers for indexes by their settings files on the Dagster home ``home``; all their processes end with it.
+
+    ``more`` is Python that stands below the definitions: each run executes it.
+    """
     definitions = folder / "live_definitions.py"
-    definitions.write_text(DEFINITIONS.format(config=str(config)), encoding="utf-8")
+    definitions.write_text(DEFINITIONS.format(configs=[str(config) for config in configs]) + more, encoding="utf-8")
+    (folder / "startup").mkdir(exist_ok=True)
+    (folder / "startup" / "sitecustomize.py").write_text(LOOPS_OF_A_SECOND, encoding="utf-8")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     log = folder / "dagster.log"
-    environment = cli_environment(DAGSTER_HOME=str(home), PYTHONPATH=os.pathsep.join(filter(None, sys.path)))
+    environment = cli_environment(
+        DAGSTER_HOME=str(home), PYTHONPATH=os.pathsep.join([str(folder / "startup"), *filter(None, sys.path)])
+    )
     command = [str(Path(sys.executable).with_name("dagster")), "dev", "-h", "127.0.0.1", "-p", str(port)]
     command += ["-f", str(definitions)]
     with log.open("wb") as output:
@@ -103,7 +120,7 @@ def of_session(session: int) -> list[int]:
     return found
 
 
-def end_session(process: subprocess.Popen[bytes], patience: float = 8) -> None:
+def end_session(process: subprocess.Popen[bytes], patience: float = 2) -> None:
     """Ask the leader of a session to stop, then end whatever is left of the session."""
     session = process.pid
     process.send_signal(signal.SIGINT)

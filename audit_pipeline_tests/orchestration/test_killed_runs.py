@@ -111,3 +111,21 @@ def test_a_tick_of_the_sensor_ends_the_runs_of_dead_processes_of_this_host_only(
             "elsewhere": "STARTED",
         }
         assert end_dead_runs(instance) == []
+
+
+def test_a_tick_of_the_sensor_frees_the_slots_that_ended_runs_of_dead_processes_hold(
+    store: Path,
+) -> None:
+    (store / "state").mkdir(exist_ok=True)
+    (store / "state" / "dagster.yaml").write_bytes(INSTANCE_FILE.read_bytes())
+    tags = {"dead": {PROCESS_TAG: DEAD}, "lives": process_tag(), "unknown": {}}
+    with dg.DagsterInstance.get() as instance:
+        storage = instance.event_log_storage
+        failed = dg.DagsterRunStatus.FAILURE
+        for name, tag in tags.items():
+            storage.initialize_concurrency_limit_to_default(name)
+            run = instance.add_run(dg.DagsterRun(job_name="job", status=failed, tags=tag))
+            assert storage.claim_concurrency_slot(name, run.run_id, "index_rows").is_claimed
+        tick(settings_of(store, "sensors"), instance)
+        held = {name: storage.get_concurrency_info(name).active_slot_count for name in tags}
+    assert held == {"dead": 0, "lives": 1, "unknown": 1}

@@ -124,7 +124,7 @@ def test_a_second_source_is_registered_backfilled_checked_and_blamed_for_what_it
     index: Path, webhook: EmbeddingServer
 ) -> None:
     state = index / "state"
-    with live_dagster(index / "defs.yaml", state, index) as live, dg.DagsterInstance.get() as instance:
+    with live_dagster([index / "defs.yaml"], state, index) as live, dg.DagsterInstance.get() as instance:
         assert instance.get_dynamic_partitions(f"{PREFIX}__source") == ["handbook"]
         second_source(index)
         live.wait_for(

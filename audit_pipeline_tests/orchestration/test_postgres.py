@@ -110,7 +110,7 @@ def test_an_audit_its_pool_and_the_webserver_work_on_postgres(
         storage.free_concurrency_slots_for_run("run-1")
         assert storage.claim_concurrency_slot(POOL, "run-2", "index_rows").is_claimed
         storage.free_concurrency_slots_for_run("run-2")
-    with live_dagster(config, state, tmp_path) as live:
+    with live_dagster([config], state, tmp_path) as live:
         found = live.ask("{ runsOrError { ... on Runs { results { jobName status } } } }")["runsOrError"]["results"]
         assert found == [
             {"jobName": f"on_postgres__{job}", "status": "SUCCESS"} for job in ("corpus_audit", "ingest_batch")

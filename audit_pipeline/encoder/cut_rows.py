@@ -8,9 +8,10 @@ import numpy as np
 
 from audit_pipeline.encoder.calibration import NOISE_LOSS, Calibration, EncodeFunction, cosine_loss
 from audit_pipeline.encoder.cells import ADOPTED_SHARE
+from audit_pipeline.encoder.cutting import Cut, Scissors
 from audit_pipeline.encoder.fidelity import CUT, EXPLAINS_SHARE, FAITHFUL, UNCUT, VECTOR_DRIFT, RowStates, Sample
 from audit_pipeline.encoder.template import embedded_texts
-from audit_pipeline.encoder.truncation_probe import Cut, Scissors, cut_of_vectors, loss_under_cut
+from audit_pipeline.encoder.truncation_probe import cut_of_vectors, loss_under_cut
 
 
 @dataclass(frozen=True)

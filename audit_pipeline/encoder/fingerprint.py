@@ -24,6 +24,7 @@ from audit_pipeline.encoder.calibration import (
 from audit_pipeline.encoder.cells import Cells, CellVerdict, adopt_template, arms_of_rows
 from audit_pipeline.encoder.cut_findings import cut_findings
 from audit_pipeline.encoder.cut_rows import CutFound, find_cut
+from audit_pipeline.encoder.cutting import Scissors
 from audit_pipeline.encoder.fidelity import MISALIGNED, VECTOR_DRIFT, RowStates, Sample, judge
 from audit_pipeline.encoder.fingerprint_findings import Misalignment, findings_of
 from audit_pipeline.encoder.lacking import encoder_unstable, not_measured, without_vector, wrong_dimension
@@ -32,7 +33,7 @@ from audit_pipeline.encoder.roles import accepted_arms, arms_of, prompt_not_appl
 from audit_pipeline.encoder.sampling import draw_sample, longest_rows, sample_rows
 from audit_pipeline.encoder.stretches import parts_of
 from audit_pipeline.encoder.template import embedded_texts
-from audit_pipeline.encoder.truncation_probe import Reach, Scissors, reach_of_encoder
+from audit_pipeline.encoder.truncation_probe import Reach, reach_of_encoder
 from audit_pipeline.encoder.vector_store import VectorStore
 from audit_pipeline.results import Progress, StageResult, no_progress
 

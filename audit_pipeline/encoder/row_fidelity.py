@@ -14,13 +14,13 @@ from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.encoder.calibration import ArmLoss, Calibration
 from audit_pipeline.encoder.cells import Cells
 from audit_pipeline.encoder.cut_rows import mark_cut_rows
+from audit_pipeline.encoder.cutting import Cut, Scissors
 from audit_pipeline.encoder.fidelity import CUT, FAITHFUL, MISALIGNED, VECTOR_DRIFT, judge
 from audit_pipeline.encoder.fingerprint import seek_misaligned
 from audit_pipeline.encoder.models import Encoder
 from audit_pipeline.encoder.roles import PASSAGE
 from audit_pipeline.encoder.sampling import draw_sample
 from audit_pipeline.encoder.template import embedded_texts
-from audit_pipeline.encoder.truncation_probe import Cut, Scissors
 from audit_pipeline.encoder.vector_store import VectorStore
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
+from audit_pipeline.index.haystack import Haystack, pair_scores, prepare, usable
 from audit_pipeline.results import Progress, no_progress
 
 TIE_TOLERANCE = 1e-6
@@ -15,7 +15,6 @@ TIE_TOLERANCE = 1e-6
 _SAME_SCORE = 1e-12  # float64 noise at length 1: rows this close are one score, and the earlier row comes first
 _FLOAT32_UNIT = 2.0**-24
 _LARGEST_FLOAT32_PRODUCT = 1e30
-_ROWS_PER_BLOCK = 4096
 _QUERIES_PER_BLOCK = 512
 _PAIRS_PER_GATHER = 8192
 _DENSE_SHARE = 1 / 16  # above it one float64 product is cheaper than gathering pairs
@@ -76,7 +75,7 @@ class ExactSearch:
         """
         if queries.ndim != 2 or queries.shape[1] != self.vectors.shape[1]:
             raise ValueError(f"queries {queries.shape} do not fit vectors {self.vectors.shape}")
-        haystack = _Haystack(self.vectors, self.searchable, self.metric, override, drop)
+        haystack = Haystack(self.vectors, self.searchable, self.metric, override, drop)
         answers = np.full(len(queries), -1, np.int64) if answers is None else np.asarray(answers, np.int64)
         scan = _Scan(self._prepared(queries), self._answerable(queries, answers, haystack), k, self.metric)
         scan.score_answers(haystack)
@@ -89,7 +88,7 @@ class ExactSearch:
 
     def scores(self, queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """float64 scores (m, r) of given rows: ``rows`` (m, r) ordinals of each query, NaN for -1 or unsearchable."""
-        haystack = _Haystack(self.vectors, self.searchable, self.metric, None, None)
+        haystack = Haystack(self.vectors, self.searchable, self.metric, None, None)
         rows = np.asarray(rows, np.int64)
         result = np.full(rows.shape, np.nan)
         query, column = np.nonzero((rows >= 0) & self._scorable(queries)[:, None])
@@ -99,72 +98,19 @@ class ExactSearch:
         for start in range(0, len(query), _PAIRS_PER_GATHER):
             part = slice(start, start + _PAIRS_PER_GATHER)
             vectors = haystack.prepared_rows(rows[query[part], column[part]])
-            result[query[part], column[part]] = _pair_scores(prepared[query[part]], vectors, self.metric)
+            result[query[part], column[part]] = pair_scores(prepared[query[part]], vectors, self.metric)
         return result
 
     def _prepared(self, queries: np.ndarray) -> np.ndarray:
-        return _prepare(np.where(np.isfinite(queries), queries, 0).astype(np.float64), self.metric)
+        return prepare(np.where(np.isfinite(queries), queries, 0).astype(np.float64), self.metric)
 
     def _scorable(self, queries: np.ndarray) -> np.ndarray:
-        return _usable(queries, self.metric)
+        return usable(queries, self.metric)
 
-    def _answerable(self, queries: np.ndarray, answers: np.ndarray, haystack: _Haystack) -> np.ndarray:
+    def _answerable(self, queries: np.ndarray, answers: np.ndarray, haystack: Haystack) -> np.ndarray:
         known = (answers >= 0) & self._scorable(queries)
         known[known] = haystack.takes_part(answers[known])
         return np.where(known, answers, -1)
-
-
-class _Haystack:
-    """The rows that take part in one scan, block by block in row order, prepared in float64."""
-
-    def __init__(
-        self,
-        vectors: np.ndarray,
-        searchable: np.ndarray,
-        metric: str,
-        override: tuple[np.ndarray, np.ndarray] | None,
-        drop: np.ndarray | None,
-    ) -> None:
-        self.vectors, self.metric = vectors, metric
-        self.active = searchable
-        self.replaced = np.empty(0, np.int64)
-        self.replacements = np.empty((0, vectors.shape[1]), np.float32)
-        if override is not None and len(override[0]):
-            order = np.argsort(override[0], kind="stable")
-            self.replaced = np.asarray(override[0], np.int64)[order]
-            self.replacements = np.asarray(override[1])[order]
-            if len(np.unique(self.replaced)) != len(self.replaced):
-                raise ValueError("a row is overridden twice")
-            self.active = self.active.copy()
-            self.active[self.replaced] = _usable(self.replacements, metric)
-        if drop is not None and len(drop):
-            self.active = self.active.copy()
-            self.active[drop] = False
-
-    def takes_part(self, rows: np.ndarray) -> np.ndarray:
-        return self.active[rows]
-
-    def prepared_rows(self, rows: np.ndarray) -> np.ndarray:
-        """Vectors of any rows (r,), (r, d) float64, normalised under cosine."""
-        vectors = self.vectors[rows].astype(np.float64)
-        if len(self.replaced):
-            place = np.minimum(np.searchsorted(self.replaced, rows), len(self.replaced) - 1)
-            hit = self.replaced[place] == rows
-            vectors[hit] = self.replacements[place[hit]]
-        return _prepare(vectors, self.metric)
-
-    def blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        for start in range(0, len(self.vectors), _ROWS_PER_BLOCK):
-            stop = min(start + _ROWS_PER_BLOCK, len(self.vectors))
-            ordinals = start + np.flatnonzero(self.active[start:stop])
-            if len(ordinals) == 0:
-                continue
-            block = np.asarray(self.vectors[start:stop], dtype=np.float64)
-            first, last = np.searchsorted(self.replaced, (start, stop))
-            block[self.replaced[first:last] - start] = self.replacements[first:last]
-            if len(ordinals) < len(block):
-                block = block[ordinals - start]
-            yield ordinals, _prepare(block, self.metric)
 
 
 class _Scan:
@@ -185,12 +131,12 @@ class _Scan:
         self.top_scores = np.full((m, k), -np.inf)
         self.top_rows = np.full((m, k), -1, np.int64)
 
-    def score_answers(self, haystack: _Haystack) -> None:
+    def score_answers(self, haystack: Haystack) -> None:
         known = np.flatnonzero(self.answers >= 0)
         for start in range(0, len(known), _PAIRS_PER_GATHER):
             part = known[start : start + _PAIRS_PER_GATHER]
             vectors = haystack.prepared_rows(self.answers[part])
-            self.score[part] = _pair_scores(self.queries[part], vectors, self.metric)
+            self.score[part] = pair_scores(self.queries[part], vectors, self.metric)
         self.upper[known] = self.score[known] + TIE_TOLERANCE
         self.lower[known] = self.score[known] - TIE_TOLERANCE
 
@@ -237,7 +183,7 @@ class _Scan:
         for start in range(0, len(flat), _PAIRS_PER_GATHER):
             piece = slice(start, start + _PAIRS_PER_GATHER)
             queries = part[query[piece]]
-            scores = _pair_scores(self.queries[queries], block[column[piece]], self.metric)
+            scores = pair_scores(self.queries[queries], block[column[piece]], self.metric)
             rows = ordinals[column[piece]]
             other = (rows != self.answers[queries]) & ~already[piece]
             np.add.at(self.above, queries[other & (scores > self.upper[queries])], 1)
@@ -300,31 +246,6 @@ class _Scan:
         )
 
 
-def _usable(vectors: np.ndarray, metric: str) -> np.ndarray:
-    finite = np.isfinite(vectors).all(axis=1)
-    return finite & (vectors != 0).any(axis=1) if metric == "cosine" else finite
-
-
-def _prepare(vectors: np.ndarray, metric: str) -> np.ndarray:
-    """float64 vectors ready for the metric: of length 1 under cosine (zero stays zero), as they are otherwise."""
-    if metric != "cosine":
-        return vectors
-    lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
-    return vectors / np.where(lengths == 0, 1, lengths)[:, None]
-
-
-def _pair_scores(queries: np.ndarray, vectors: np.ndarray, metric: str) -> np.ndarray:
-    if metric == "l2":
-        difference = queries - vectors
-        return -np.einsum("ij,ij->i", difference, difference)
-    return np.einsum("ij,ij->i", queries, vectors)
-
-
-def _row_counts(mask: np.ndarray) -> np.ndarray:
-    """True values of each row; row by row is several times faster than a sum over the axis."""
-    return np.array([np.count_nonzero(row) for row in mask], dtype=np.int64)
-
-
 def _up(bound: np.ndarray) -> np.ndarray:
     """The bound in float32, rounded so that nothing below it in float64 passes."""
     return np.nextafter(bound.astype(np.float32), np.float32(np.inf))
@@ -332,3 +253,8 @@ def _up(bound: np.ndarray) -> np.ndarray:
 
 def _down(bound: np.ndarray) -> np.ndarray:
     return np.nextafter(bound.astype(np.float32), np.float32(-np.inf))
+
+
+def _row_counts(mask: np.ndarray) -> np.ndarray:
+    """True values of each row; row by row is several times faster than a sum over the axis."""
+    return np.array([np.count_nonzero(row) for row in mask], dtype=np.int64)

@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from audit_pipeline.encoder.cutting import Cut, Scissors
 from audit_pipeline.encoder.fidelity import FAITHFUL
 from audit_pipeline.encoder.sampling import fields_of
 from audit_pipeline.encoder.template import embedded_texts
-from audit_pipeline.encoder.truncation_probe import Cut, Scissors
 from audit_pipeline.retrieval.miss import Fidelity, FidelityCheck
 from audit_pipeline.stages.texts import chunks_of
 from audit_pipeline.stages.vectors import adopted_cut

@@ -15,7 +15,8 @@ from audit_pipeline.encoder.protocol import Encoder
 from audit_pipeline.encoder.roles import KNOWN_PROMPTS
 from audit_pipeline.encoder.template import embedded_texts
 from audit_pipeline.encoder_settings import EncoderSettings
-from audit_pipeline.index.inspection import Inspection, RoleGuess, inspect_table, render
+from audit_pipeline.index.inspection import Inspection, RoleGuess, inspect_table
+from audit_pipeline.index.inspection_text import render
 from audit_pipeline.index.placeholders import placeholder_rows
 from audit_pipeline.index.snapshot import USABLE
 

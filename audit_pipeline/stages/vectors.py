@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from audit_pipeline.encoder.cutting import Cut, Scissors
 from audit_pipeline.encoder.fingerprint import fingerprint
 from audit_pipeline.encoder.roles import PASSAGE
 from audit_pipeline.encoder.row_fidelity import judge_rows
 from audit_pipeline.encoder.template import embedded_texts
-from audit_pipeline.encoder.truncation_probe import Cut, Scissors
 from audit_pipeline.findings import Finding
 from audit_pipeline.index.lengths import at_usual_length
 from audit_pipeline.index.snapshot import USABLE, TableSnapshot

@@ -10,14 +10,12 @@ import pyarrow as pa
 import pytest
 
 from audit_pipeline.encoder.calibration import cosine_loss
+from audit_pipeline.encoder.cutting import Cut, Kept, Scissors
 from audit_pipeline.encoder.models import Encoder
 from audit_pipeline.encoder.openai_compatible import OpenAICompatibleEncoder
 from audit_pipeline.encoder.truncation_probe import (
     LEAST_WORDS,
     MOST_ENCODINGS,
-    Cut,
-    Kept,
-    Scissors,
     cut_of_vectors,
     loss_under_cut,
     reach_of_encoder,

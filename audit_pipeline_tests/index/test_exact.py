@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from audit_pipeline.index import exact
+from audit_pipeline.index import exact, haystack
 from audit_pipeline.index.exact import ExactSearch
 from audit_pipeline_tests.index.builders import unit_vectors
 
@@ -35,7 +35,7 @@ def corpus_with_ties(scale: bool) -> np.ndarray:
 def test_ranks_agree_with_brute_force_in_float64(
     metric: str, scale: bool, block: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exact, "_ROWS_PER_BLOCK", block[0])
+    monkeypatch.setattr(haystack, "_ROWS_PER_BLOCK", block[0])
     monkeypatch.setattr(exact, "_QUERIES_PER_BLOCK", block[1])
     vectors = corpus_with_ties(scale)
     searchable = np.ones(600, dtype=bool)

@@ -1,4 +1,4 @@
-"""Findings about the ANN index and the metric: coverage, staleness, norms. Rows and texts are in integrity.py."""
+"""Findings about the ANN index and the metric: coverage, staleness, norms. Rows and texts are in row_findings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lengths of stored vectors, and fresh vectors brought to them. What follows of lengths is said in integrity.py."""
+"""Lengths of stored vectors, and fresh vectors brought to them. What follows of lengths is said in searchability."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 """Each cause is planted, and has a clean twin: the same world without the fault, in which nothing is missed."""
 
+from __future__ import annotations
+
 import json
 from typing import Any
 
@@ -14,6 +16,7 @@ from audit_pipeline.retrieval.diagnosis import merge_misses
 from audit_pipeline.retrieval.miss import Fidelity
 from audit_pipeline.retrieval.self_retrieval import run_self_retrieval
 from audit_pipeline.retrieval.vector_findings import vector_findings
+from audit_pipeline_tests.retrieval.caused import IDS, TEXTS, causes_of, one, rows
 from audit_pipeline_tests.retrieval.worlds import (
     axes,
     chunk_table,
@@ -24,43 +27,6 @@ from audit_pipeline_tests.retrieval.worlds import (
     settings,
     snapshot,
 )
-
-IDS = ["a", "b", "c", "d"]
-TEXTS = [
-    "how to open a valve",
-    "seasons of the northern sea",
-    "a ledger of unpaid invoices",
-    "four notes for a small choir",
-]
-
-
-def rows(texts: list[str] = TEXTS, ids: list[str] = IDS) -> pa.Table:
-    return chunk_table(ids, texts)
-
-
-def causes_of(
-    made: TableSnapshot, queries: np.ndarray, store: pa.Table | None = None, **options: Any
-) -> dict[str, Any]:
-    store = rows() if store is None else store
-    if "fidelity" in options:
-        judged = options.pop("fidelity")
-        options["fidelity"] = lambda missed: judged
-    result = run_self_retrieval(
-        made,
-        options.pop("plan", plan(store)),
-        queries,
-        store,
-        options.pop("with_settings", settings()),
-        **options,
-    )
-    causes = column(result.tables["self_retrieval"], "cause")
-    notes = column(result.tables["self_retrieval"], "evidence")
-    return {key: (cause, json.loads(notes[key])) for key, cause in causes.items() if cause is not None}
-
-
-def one(found: dict[str, Any]) -> tuple[str, str, dict[str, Any]]:
-    ((chunk_id, (cause, evidence)),) = found.items()
-    return chunk_id, cause, evidence
 
 
 def lose_b(query: int, row: int) -> bool:
@@ -193,89 +159,6 @@ def test_metric_is_named_where_cosine_would_find_it():
     found = causes_of(snapshot(rows(), stretched, metric="dot"), vectors)
     assert one(found) == ("b", "metric", {"metric": "dot", "rank_min": 2, "rank_min_cosine": 1})
     assert causes_of(snapshot(rows(), vectors, metric="dot"), vectors) == {}
-
-
-def drifted() -> tuple[TableSnapshot, np.ndarray]:
-    """The row of b lies at 170 degrees, far from its text's 40; a at 0 and c at 90 are closer."""
-    return snapshot(rows(), on_circle(0, 170, 90, 200)), on_circle(0, 40, 90, 200)
-
-
-def test_text_drift_where_the_stores_text_would_hit():
-    made, queries = drifted()
-    made.rows = rows([TEXTS[0], "seasons of", *TEXTS[2:]])
-    _, cause, evidence = one(causes_of(made, queries, fidelity=Fidelity(fresh={"b": queries[1]})))
-    shown = {"kind": "truncated", "characters_lost": 17, "store_characters": 27, "table_characters": 10}
-    assert (cause, evidence) == ("text_drift", shown)
-
-
-def test_a_text_in_another_form_names_that_form():
-    made, queries = drifted()
-    made.rows = rows([TEXTS[0], TEXTS[1].upper(), *TEXTS[2:]])
-    _, cause, evidence = one(
-        causes_of(made, queries, fidelity=Fidelity({"b": ("text_drift", None)}, {"b": queries[1]}))
-    )
-    assert (cause, evidence) == ("text_drift", {"kind": "case", "store_characters": 27, "table_characters": 27})
-
-
-@pytest.mark.parametrize("state", ["role_mismatch", "misaligned", "vector_drift"])
-def test_a_vector_that_is_wrong_for_either_text_is_not_the_texts_fault(state: str):
-    made, queries = drifted()
-    made.rows = rows([TEXTS[0], "seasons of", *TEXTS[2:]])
-    _, cause, _ = one(causes_of(made, queries, fidelity=Fidelity({"b": (state, "none")}, {"b": queries[1]})))
-    assert cause == state
-
-
-def test_text_drift_without_a_fresh_vector_abstains():
-    made, queries = drifted()
-    made.rows = rows([TEXTS[0], "seasons of", *TEXTS[2:]])
-    _, cause, evidence = one(causes_of(made, queries))
-    assert (cause, evidence["suspected"]) == ("undetermined", "text_drift")
-
-
-@pytest.mark.parametrize(
-    ("state", "arm", "cause"),
-    [
-        ("role_mismatch", "query", "role_mismatch"),
-        ("vector_drift", None, "vector_drift"),
-        ("misaligned", "5", "misaligned"),
-    ],
-)
-def test_an_unfaithful_row_whose_fresh_vector_would_hit(state: str, arm: str | None, cause: str):
-    made, queries = drifted()
-    fidelity = Fidelity(states={"b": (state, arm)}, fresh={"b": queries[1]})
-    assert one(causes_of(made, queries, fidelity=fidelity))[1] == cause
-
-
-def test_an_unfaithful_row_whose_fresh_vector_would_not_hit_either_is_the_encoders():
-    made, queries = drifted()
-    fidelity = Fidelity(states={"b": ("vector_drift", None)}, fresh={"b": on_circle(100)[0]})
-    assert one(causes_of(made, queries, fidelity=fidelity))[1] == "encoder"
-
-
-def test_a_faithful_row_has_no_fidelity_cause():
-    made, queries = drifted()
-    fidelity = Fidelity(states={"b": ("faithful", None)}, fresh={"b": queries[1]})
-    assert one(causes_of(made, queries, fidelity=fidelity))[1] == "encoder"
-
-
-def test_a_row_that_holds_the_writers_cut_of_its_text_is_truncated_where_the_whole_would_hit():
-    made, queries = drifted()
-    states = {"b": ("faithful", "the first 64 tokens")}
-    fidelity = Fidelity(states, fresh={"b": queries[1]})
-    found = causes_of(made, queries, fidelity=fidelity)
-    assert one(found) == ("b", "truncated", {"encoded": "the first 64 tokens", "would_hit": True})
-    no_better = Fidelity(states, fresh={"b": on_circle(100)[0]})
-    assert one(causes_of(made, queries, fidelity=no_better))[1] == "encoder"
-
-
-def test_a_cut_row_behind_its_twin_is_a_twins():
-    table = rows(["error 12 of the pump", "error 13 of the pump", *TEXTS[2:]])
-    made, queries = drifted()
-    made.rows = table
-    fidelity = Fidelity({"b": ("faithful", "the first 64 tokens")}, fresh={"b": queries[1]})
-    vectors = on_circle(35, 30, 90, 200)  # a is nearer to the query of b, at 40, than b's cut row
-    found = causes_of(snapshot(table, vectors), on_circle(35, 40, 90, 200), store=table, fidelity=fidelity)
-    assert one(found)[1] == "twin"
 
 
 def copied_bare() -> tuple[TableSnapshot, np.ndarray, pa.Table]:

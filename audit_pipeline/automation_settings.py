@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from typing import Literal
-from zoneinfo import ZoneInfo
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
-from audit_pipeline.settings_base import Settings
+from audit_pipeline.settings_base import Settings, TimeZone
 
 
 class AutomationSettings(Settings):
@@ -30,16 +29,9 @@ class AutomationSettings(Settings):
     )
     every_seconds: int = Field(default=60, ge=1, description="Least time from one look at the sources to the next.")
     audit_cron: str = Field(default="0 5 * * *", description="When the index is audited: five cron fields.")
-    timezone: str = Field(default="UTC", description="Time zone of audit_cron, such as Europe/Berlin.")
+    timezone: TimeZone | None = Field(
+        default=None, description="Time zone of audit_cron, such as Europe/Berlin; default: the index's own."
+    )
     fresh_hours: float = Field(
         default=26, gt=0.02, description="Hours after which the report is stale; nothing is where the mode is manual."
     )
-
-    @field_validator("timezone")
-    @classmethod
-    def _timezone(cls, name: str) -> str:
-        try:
-            ZoneInfo(name)
-        except (ValueError, OSError, KeyError) as error:
-            raise ValueError(f"{name!r} is no time zone: write one such as Europe/Berlin") from error
-        return name

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from typing import Literal
+from zoneinfo import ZoneInfo
 
 from pydantic import Field, field_validator, model_validator
 
@@ -15,7 +16,7 @@ from audit_pipeline.encoder_settings import EncoderSettings
 from audit_pipeline.index_settings import IndexSettings
 from audit_pipeline.query_settings import LabelSettings, SampleSettings
 from audit_pipeline.report_settings import LimitSettings, ReportSettings
-from audit_pipeline.settings_base import Settings
+from audit_pipeline.settings_base import Settings, TimeZone
 from audit_pipeline.source_settings import SourceSettings
 
 NAME_PATTERN = re.compile(r"^[a-z0-9][a-z0-9-]{0,62}$")
@@ -30,6 +31,13 @@ class IndexAuditSettings(Settings):
         description="First ingestion date, earlier rows are left out; default: the earliest that any run finds.",
     )
     ingestion_grain: Literal["day", "week", "month"] = Field(default="day", description="Width of a batch in time.")
+    timezone: TimeZone = Field(
+        default="UTC",
+        description=(
+            "Time zone whose days are the dates of rows, such as Asia/Tokyo: a time with a zone, an epoch and a file's "
+            "last change fall on its day there, a time without one is read as local there."
+        ),
+    )
     sources: list[SourceSettings] = Field(default_factory=list, description="The source store.")
     encoder: EncoderSettings = Field(description="The encoder of the application.")
     index: IndexSettings = Field(default_factory=IndexSettings, description="The LanceDB table.")
@@ -106,6 +114,11 @@ class IndexAuditSettings(Settings):
                 f"index.table: over several tables ('*') every search is exact, without {lifted[0]!r}: "
                 "remove it, or audit each table by itself"
             )
+
+    @property
+    def zone(self) -> ZoneInfo:
+        """The time zone in which rows have their days, and today is."""
+        return ZoneInfo(self.timezone)
 
     @property
     def ingest_job(self) -> str:

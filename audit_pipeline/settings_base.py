@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Annotated
+from zoneinfo import ZoneInfo
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+
+def _known_zone(name: str) -> str:
+    try:
+        ZoneInfo(name)
+    except (ValueError, OSError, KeyError) as error:
+        raise ValueError(f"{name!r} is no time zone: write one such as Europe/Berlin") from error
+    return name
+
+
+TimeZone = Annotated[str, AfterValidator(_known_zone)]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
 

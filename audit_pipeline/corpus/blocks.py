@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Mapping
 
 import numpy as np
@@ -10,6 +9,7 @@ import pyarrow as pa
 
 from audit_pipeline.corpus.casts import Where
 from audit_pipeline.corpus.columns import Part, Paths, Seen, name_of, to_raw
+from audit_pipeline.corpus.dates import Days
 from audit_pipeline.corpus.paths import FieldPath
 from audit_pipeline.source_settings import SourceSettings
 
@@ -26,12 +26,12 @@ def block_of(
     entry: SourceSettings,
     where: Where,
     seen: Seen,
-    date: dt.date,
+    days: Days,
     folders: Mapping[str, str | None],
 ) -> pa.Table:
     """The RAW table of a block whose first row is the file's ``row``-th.
 
-    ``paths`` are the places of the chunk fields, ``date`` is the file's own, ``folders`` its key=value folders: they
+    ``paths`` are the places of the chunk fields, ``days`` give the rows theirs, ``folders`` its key=value folders: they
     stand in for columns that the block lacks. ``seen`` is told what the block holds. Raises AuditInputError as to_raw.
     """
     for name in sorted(top_columns(paths) - set(table.column_names)):
@@ -42,6 +42,6 @@ def block_of(
     }
     names = {field: name_of(parts) for field, parts in paths.items()}
     rows = np.arange(row, row + len(table), dtype=np.int64)
-    raw = to_raw(fields, names, rows, entry, where, date)
+    raw = to_raw(fields, names, rows, entry, where, days)
     seen.note(fields, raw)
     return raw

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
@@ -96,8 +97,8 @@ def to_position(array: pa.Array, name: str, where: Where) -> pa.Array:
     raise _unusable(array, "position", name, where, "whole numbers under 2^31")
 
 
-def to_date(array: pa.Array, name: str, where: Where) -> tuple[pa.Array, np.ndarray]:
-    """(date32 days in UTC, rows whose value is no date). A time without a zone is taken as it stands.
+def to_date(array: pa.Array, name: str, where: Where, zone: ZoneInfo) -> tuple[pa.Array, np.ndarray]:
+    """(date32 days in the zone, rows whose value is no date).
 
     Raises AuditInputError for a type that holds no dates.
     """
@@ -105,7 +106,7 @@ def to_date(array: pa.Array, name: str, where: Where) -> tuple[pa.Array, np.ndar
         array, _ = decoded(array)
     if not holds_dates(array.type):
         raise _unusable(array, "ingestion_date", name, where, "dates, timestamps, strings or epoch numbers")
-    return days_of(array)
+    return days_of(array, zone)
 
 
 def _unusable(array: pa.Array, field: str, name: str, where: Where, wanted: str) -> AuditInputError:

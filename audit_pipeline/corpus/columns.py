@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ import pyarrow.compute as pc
 
 from audit_pipeline.column_settings import CHUNK_COLUMNS, ColumnPath
 from audit_pipeline.corpus.casts import Where, array_of, decoded, to_date, to_position, to_string
-from audit_pipeline.corpus.dates import are_ambiguous
+from audit_pipeline.corpus.dates import Days, are_ambiguous
 from audit_pipeline.corpus.paths import (
     FieldPath,
     find_field,
@@ -158,7 +157,7 @@ def to_raw(
     rows: np.ndarray,
     entry: SourceSettings,
     where: Where,
-    file_date: dt.date,
+    days: Days,
 ) -> pa.Table:
     """The RAW table of one block of a file: each chunk field cast, dates and sources filled by the entry's rules.
 
@@ -183,7 +182,7 @@ def to_raw(
     )
     if "ingestion_date" in fields:
         dates = _one_part(fields["ingestion_date"], "ingestion_date", names, where)
-        columns["ingestion_date"], bad = to_date(dates, names["ingestion_date"], where)
+        columns["ingestion_date"], bad = to_date(dates, names["ingestion_date"], where, days.zone)
         if entry.ingestion_date is not None:
             null = columns["ingestion_date"].is_null().to_numpy(zero_copy_only=False) & ~bad
             day = pa.scalar(entry.ingestion_date, pa.date32())
@@ -196,7 +195,7 @@ def to_raw(
             problem.append(("bad_date", either, f"column {name!r} does not show which part is the month: {_WRITTEN}"))
             problem.append(("bad_date", bad, f"column {name!r} holds no date"))
     else:
-        columns["ingestion_date"] = pa.repeat(pa.scalar(entry.ingestion_date or file_date, pa.date32()), n)
+        columns["ingestion_date"] = pa.repeat(pa.scalar(entry.ingestion_date or days.own, pa.date32()), n)
     if "source" not in fields:
         if entry.name == "*":
             raise AuditInputError(

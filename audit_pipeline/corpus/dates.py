@@ -5,11 +5,14 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+UTC = ZoneInfo("UTC")
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 # Seconds of an epoch from 1973 to 5138; a thousand times that is milliseconds, and so on. Smaller numbers are no epoch.
 _LEAST, _MOST = 1e8, 1e11
@@ -18,6 +21,11 @@ _NUMERIC = re.compile(r"^(\d{1,4})([./-])\s?(\d{1,2})\2\s?(\d{1,4})(?!\d)")
 _IDEOGRAPHS = re.compile(r"^(\d{4})年(\d{1,2})月(\d{1,2})日")
 _DAY_NAME_YEAR = re.compile(r"\b(\d{1,2})(?:st|nd|rd|th)?\.?[ -]([A-Za-z]{3,9})\.?,?[ -](\d{4})\b")
 _NAME_DAY_YEAR = re.compile(r"\b([A-Za-z]{3,9})\.?\s(\d{1,2})(?:st|nd|rd|th)?,?\s(\d{4})\b")
+# A zone behind a time of day that is not ISO's: "16:05 GMT", "16:05:06 -0500", "GMT-0500 (Eastern Standard Time)".
+_ZONED = re.compile(
+    r"(?:\s*(?P<name>UTC|GMT|(?<=\d)Z))?\s*(?P<offset>(?<![\d/.])[+-]\d{2}:?\d{2})?(?:\s*\(.*\)|\sUTC)?$"
+)
+_CLOCK = re.compile(r"\b(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2}))?(?:[.,]\d+)?\s*(?P<half>[aApP])?")
 _MONTHS = "january february march april may june july august september october november december".split()
 
 
@@ -35,23 +43,36 @@ def holds_dates(kind: pa.DataType) -> bool:
     )
 
 
-def days_of(array: pa.Array) -> tuple[pa.Array, np.ndarray]:
-    """(date32 days in UTC (n,), (n,) bool: values that are there but were not understood), of any such type.
+@dataclass(frozen=True)
+class Days:
+    """What gives the rows of a file their days: the ``zone`` in which times fall on one, and the file's ``own`` day."""
+
+    zone: ZoneInfo
+    own: dt.date
+
+
+def days_of(array: pa.Array, zone: ZoneInfo = UTC) -> tuple[pa.Array, np.ndarray]:
+    """(date32 days in the zone (n,), (n,) bool: values that are there but were not understood), of any such type.
 
     Numbers are seconds, milliseconds, microseconds or nanoseconds since 1970 by their size, or 20260131. A time
-    without a zone is taken as it stands. ``1/2/2026`` is understood where other values of the column show which of the
-    two is the month; English month names and year-first forms always are. Raises TypeError for another type.
+    without a zone is local there, so its day is the one that it names. ``1/2/2026`` is understood where other values
+    of the column show which of the two is the month; English month names and year-first forms always are.
+    Raises TypeError for another type.
     """
     kind = array.type
     if pa.types.is_null(kind) or pa.types.is_date(kind):
         days = array.cast(pa.date32())
     elif pa.types.is_timestamp(kind):
-        # Dropping the zone leaves the UTC instant.
-        days = pc.floor_temporal(array.cast(pa.timestamp(kind.unit)), unit="day").cast(pa.date32())
+        array = array.cast(pa.timestamp(kind.unit))  # dropping the zone leaves the UTC instant
+        if kind.tz is None or zone is UTC:
+            days = pc.floor_temporal(array, unit="day").cast(pa.date32())
+        else:
+            seconds = pc.floor_temporal(array, unit="second").cast(pa.timestamp("s")).cast(pa.int64())
+            days = _distinct(seconds, lambda values: [_day_of_second(value, zone) for value in values])
     elif pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        days = _distinct(array, lambda values: [_day_of_number(value) for value in values])
+        days = _distinct(array, lambda values: [_day_of_number(value, zone) for value in values])
     elif holds_dates(kind):
-        days = _distinct(array.cast(pa.string()), _days_of_strings)
+        days = _distinct(array.cast(pa.string()), lambda values: _days_of_strings(values, zone))
     else:
         raise TypeError(f"{kind} holds no dates")
     lost = days.is_null().to_numpy(zero_copy_only=False) & array.is_valid().to_numpy(zero_copy_only=False)
@@ -82,13 +103,17 @@ def _distinct(array: pa.Array, read: Callable[[list], list[dt.date | None]]) -> 
     return pa.array(read(encoded.dictionary.to_pylist()), pa.date32()).take(encoded.indices)
 
 
-def _day_of_number(value: float) -> dt.date | None:
+def _day_of_second(second: float, zone: ZoneInfo) -> dt.date | None:
+    try:
+        return (_EPOCH + dt.timedelta(seconds=second)).astimezone(zone).date()
+    except OverflowError:
+        return None
+
+
+def _day_of_number(value: float, zone: ZoneInfo) -> dt.date | None:
     for parts in _PARTS_A_SECOND:
         if _LEAST * parts <= abs(value) < _MOST * parts:
-            try:
-                return (_EPOCH + dt.timedelta(seconds=value / parts)).date()
-            except OverflowError:
-                return None
+            return _day_of_second(value // parts, zone)  # rounded, the last nanosecond of a day were the next one's
     if value == value and abs(value) < _LEAST and value == int(value):
         return _day_of_digits(str(int(value)))
     return None
@@ -98,9 +123,9 @@ def _day_of_digits(digits: str) -> dt.date | None:
     return _day(int(digits[:4]), int(digits[4:6]), int(digits[6:])) if re.fullmatch(r"[12]\d{7}", digits) else None
 
 
-def _days_of_strings(values: list[str]) -> list[dt.date | None]:
+def _days_of_strings(values: list[str], zone: ZoneInfo) -> list[dt.date | None]:
     day_first = _day_comes_first(values)
-    return [_day_of_string(value.strip(), day_first) for value in values]
+    return [_day_of_string(value.strip(), day_first, zone) for value in values]
 
 
 def _day_comes_first(values: list[str]) -> bool | None:
@@ -114,14 +139,22 @@ def _day_comes_first(values: list[str]) -> bool | None:
     return shown.pop() if len(shown) == 1 else None
 
 
-def _day_of_string(value: str, day_first: bool | None) -> dt.date | None:
+def _day_of_string(value: str, day_first: bool | None, zone: ZoneInfo) -> dt.date | None:
     if value.isdigit() and value.isascii():
-        return _day_of_digits(value) if len(value) == 8 else _day_of_number(int(value)) if len(value) < 20 else None
+        return (
+            _day_of_digits(value) if len(value) == 8 else _day_of_number(int(value), zone) if len(value) < 20 else None
+        )
     try:
         moment = dt.datetime.fromisoformat(value)
-        return (moment if moment.tzinfo is None else moment.astimezone(dt.UTC)).date()
+        return (moment if moment.tzinfo is None else moment.astimezone(zone)).date()
     except (ValueError, OverflowError):
         pass
+    found = _ZONED.search(value)
+    if found and (found["name"] or found["offset"]) and (clock := _CLOCK.search(value, 0, found.start())):
+        day = _day_of_string(value[: found.start()], day_first, zone)
+        moved = None if day is None else _moved(day, clock, found["offset"] or "+0000", zone)
+        if moved is not None:
+            return moved
     if found := _NUMERIC.match(value):
         return _day_of_parts(found[1], found[3], found[4], True if found[2] == "." else day_first)
     if found := _IDEOGRAPHS.match(value):
@@ -131,7 +164,19 @@ def _day_of_string(value: str, day_first: bool | None) -> dt.date | None:
     if found := _NAME_DAY_YEAR.search(value):
         return _day(int(found[3]), _month(found[1]), int(found[2]))
     try:
-        return _day_of_number(float(value))
+        return _day_of_number(float(value), zone)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _moved(day: dt.date, clock: re.Match[str], offset: str, zone: ZoneInfo) -> dt.date | None:
+    """The day in the zone of a time of day at an offset from UTC."""
+    hours, minutes = int(offset[1:3]), int(offset[-2:])
+    hour = int(clock["hour"]) % 12 + 12 * (clock["half"] in "pP") if clock["half"] else int(clock["hour"])
+    try:
+        fixed = dt.timezone((-1 if offset[0] == "-" else 1) * dt.timedelta(hours=hours, minutes=minutes))
+        moment = dt.datetime.combine(day, dt.time(hour, int(clock["minute"]), int(clock["second"] or 0)), fixed)
+        return moment.astimezone(zone).date()
     except (ValueError, OverflowError):
         return None
 

@@ -9,10 +9,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
 from audit_pipeline.corpus.columns import RAW
+from audit_pipeline.corpus.dates import UTC
 from audit_pipeline.errors import AuditInputError
 from audit_pipeline.source_settings import SourceSettings
 from audit_pipeline.spelling import did_you_mean
@@ -66,7 +68,7 @@ def find_modules(entry: SourceSettings) -> list[Module]:
     return sorted(modules, key=lambda module: module.name)
 
 
-def read_docstrings(entry: SourceSettings) -> Iterator[pa.Table]:
+def read_docstrings(entry: SourceSettings, zone: ZoneInfo = UTC) -> Iterator[pa.Table]:
     """RAW tables of the distribution's docstrings, one a module, in the order of module names and lines.
 
     ``chunk_id`` is ``<source>:<module>.<qualname>``, ``<source>:<module>`` for a module's own docstring; where a name
@@ -76,7 +78,7 @@ def read_docstrings(entry: SourceSettings) -> Iterator[pa.Table]:
     """
     occurrences: dict[str, int] = {}
     for module in find_modules(entry):
-        date = entry.ingestion_date or dt.datetime.fromtimestamp(module.path.stat().st_mtime, dt.UTC).date()
+        date = entry.ingestion_date or dt.datetime.fromtimestamp(module.path.stat().st_mtime, zone).date()
         records: list[dict[str, object]] = []
         problem = detail = None
         found: list[tuple[str | None, str]] = []

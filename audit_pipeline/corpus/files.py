@@ -9,10 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import unquote
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 from pyarrow import fs
 
+from audit_pipeline.corpus.dates import UTC, Days
 from audit_pipeline.corpus.file_systems import OBJECT_STORES, UnknownOptionError, filesystem_of, hidden
 from audit_pipeline.errors import AuditInputError, reason_of
 from audit_pipeline.source_settings import SourceSettings
@@ -37,12 +39,13 @@ class SourceFile:
     filesystem: fs.FileSystem
     modified: dt.datetime
     size: int
+    zone: ZoneInfo = UTC
     hive: dict[str, str | None] = field(default_factory=dict)
 
     @property
-    def date(self) -> dt.date:
-        """Day (UTC) of the file's last change."""
-        return self.modified.date()
+    def days(self) -> Days:
+        """The zone of its rows' days, and the day there of the file's last change."""
+        return Days(self.zone, self.modified.astimezone(self.zone).date())
 
     def open_stream(self) -> Any:
         """The file's bytes as a stream, decompressed by its suffix in lower or upper case."""
@@ -50,7 +53,7 @@ class SourceFile:
         return self.filesystem.open_input_stream(self.path, compression=compression)
 
 
-def find_files(entry: SourceSettings) -> list[SourceFile]:
+def find_files(entry: SourceSettings, zone: ZoneInfo = UTC) -> list[SourceFile]:
     """The entry's files sorted by path. A file named outright is taken whatever its suffix; in folders and globs
     those of the format's suffixes count, hidden ones and those that begin with "_" do not.
 
@@ -78,6 +81,7 @@ def find_files(entry: SourceSettings) -> list[SourceFile]:
             filesystem=filesystem,
             modified=info.mtime or dt.datetime(1970, 1, 1, tzinfo=dt.UTC),
             size=info.size or 0,
+            zone=zone,
             hive=_hive_values(info.path),
         )
         for info in infos

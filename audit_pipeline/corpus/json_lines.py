@@ -61,7 +61,7 @@ def read_json_lines(entry: SourceSettings, file: SourceFile, where: Where, seen:
                 raise missing_column(field, name, pa.schema([(key, pa.string()) for key in present]), where)
     names = {field: ", ".join(names_of(named)) for field, named in known.items()}
     for rows, fields, invalid in blocks:
-        table = to_raw({field: fields[field] for field in known}, names, rows, entry, where, file.date)
+        table = to_raw({field: fields[field] for field in known}, names, rows, entry, where, file.days)
         found = {field: fields[field] for field, named in known.items() if set(names_of(named)) <= reached}
         seen.note(found, table)
         if invalid.any():

@@ -9,11 +9,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
 from audit_pipeline.corpus.blocks import block_of, top_columns
 from audit_pipeline.corpus.columns import Seen, Where, resolve_columns
+from audit_pipeline.corpus.dates import UTC, Days
 from audit_pipeline.corpus.file_systems import hidden
 from audit_pipeline.errors import AuditInputError, reason_of
 from audit_pipeline.format_settings import LanceSettings
@@ -96,18 +98,20 @@ def _place(uri: str, options: Mapping[str, str]) -> tuple[str, str | None]:
     return uri.rstrip("/"), told.get("endpoint", told.get("endpoint_url"))
 
 
-def read_lance(entry: SourceSettings, seen: Seen) -> Iterator[pa.Table]:
+def read_lance(entry: SourceSettings, seen: Seen, zone: ZoneInfo = UTC) -> Iterator[pa.Table]:
     """All rows of the table as RAW tables of at most 65,536 rows, in its order; the named columns only.
 
-    Rows without a column of dates take the entry's, else the day (UTC) of the version. ``seen`` is told which chunk
-    fields there are. Raises AuditInputError as ``open_lance`` and for columns that lack or cannot be used.
+    Rows without a column of dates take the entry's, else the day in the zone on which the version was written. ``seen``
+    is told which chunk fields there are. Raises AuditInputError as ``open_lance`` and for columns that lack or cannot
+    be used.
     """
     opened = open_lance(entry)
     where = Where(entry.name, f"{opened.name}{_SUFFIX}")
     paths = resolve_columns(entry, opened.table.schema, where)
+    days = Days(zone, opened.written.astimezone(zone).date())
     row = 0
     for block in _blocks(opened, sorted(top_columns(paths)), where, entry.storage_options):
-        yield block_of(block, paths, row, entry, where, seen, opened.written.date(), {})
+        yield block_of(block, paths, row, entry, where, seen, days, {})
         row += len(block)
 
 

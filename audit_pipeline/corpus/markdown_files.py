@@ -59,7 +59,7 @@ def read_markdown(entry: SourceSettings, file: SourceFile, where: Where, seen: S
     if value is not None:
         fields[_DATE] = [Part(pa.array([str(value)] * n, pa.string()))]
     names = {field: field for field in fields} | {_DATE: str(named)}
-    raw = to_raw(fields, names, np.arange(n, dtype=np.int64), entry, where, file.date)
+    raw = to_raw(fields, names, np.arange(n, dtype=np.int64), entry, where, file.days)
     seen.note(fields, raw)
     yield raw
 

@@ -54,7 +54,7 @@ def _read_parquet(entry: SourceSettings, file: SourceFile, where: Where, seen: S
         top = sorted(top_columns(paths) & set(schema.names))
         row = 0
         for batch in parquet.iter_batches(batch_size=_BLOCK_ROWS, columns=top):
-            yield block_of(pa.table(batch), paths, row, entry, where, seen, file.date, file.hive)
+            yield block_of(pa.table(batch), paths, row, entry, where, seen, file.days, file.hive)
             row += len(batch)
 
 
@@ -84,7 +84,7 @@ def _read_csv(entry: SourceSettings, file: SourceFile, where: Where, seen: Seen)
     row = 0
     with file.open_stream() as stream:
         for batch in csv.open_csv(stream, parse_options=parse, read_options=read, convert_options=convert):
-            yield block_of(pa.table(batch), paths, row, entry, where, seen, file.date, file.hive)
+            yield block_of(pa.table(batch), paths, row, entry, where, seen, file.days, file.hive)
             row += len(batch)
 
 

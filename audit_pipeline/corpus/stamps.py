@@ -35,6 +35,7 @@ def store_stamp(settings: IndexAuditSettings, today: dt.date, now: dt.datetime |
         # Credentials are renewed, and no digest of them belongs on a disk.
         "sources": [source.model_dump(mode="json", exclude={"storage_options"}) for source in settings.sources],
         "start_date": str(settings.start_date),
+        "timezone": settings.timezone,
         "grain": settings.ingestion_grain,
         "today": today.isoformat(),  # rows dated later are rejected until then
         "files": listed,

@@ -7,6 +7,7 @@ import datetime as dt
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,7 @@ import pyarrow.compute as pc
 from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.corpus.batches import display_source, parse_batch_key, slug, slugs_of
 from audit_pipeline.corpus.columns import RAW, Seen
+from audit_pipeline.corpus.dates import UTC
 from audit_pipeline.corpus.docstrings import read_docstrings
 from audit_pipeline.corpus.files import find_files
 from audit_pipeline.corpus.lance_tables import read_lance, refuse_audited_table
@@ -153,7 +155,7 @@ class SourceStore:
             try:
                 if self._index_uri is not None:
                     refuse_audited_table(entry, self._index_uri, self._settings.index)
-                tables += read_entry(entry)
+                tables += read_entry(entry, self._settings.zone)
             except AuditInputError as error:
                 self._unread[entry.name] = error
         progress("reading sources", len(sources), len(sources))
@@ -174,18 +176,18 @@ class SourceStore:
         return _distinct(rows.rejected.filter(pc.is_valid(rows.rejected["batch"]))["source"])
 
 
-def read_entry(entry: SourceSettings) -> list[pa.Table]:
-    """The RAW rows of one entry of the source store: those of its name, all for "*".
+def read_entry(entry: SourceSettings, zone: ZoneInfo = UTC) -> list[pa.Table]:
+    """The RAW rows of one entry of the source store, dated by the zone's days: those of its name, all for "*".
 
     Raises AuditInputError where the data cannot be read, or has rows of which none carries the entry's name: taken
     for an emptied source, that would delete its rows from a managed index.
     """
     if entry.format == "docstrings":
-        return list(read_docstrings(entry))
+        return list(read_docstrings(entry, zone))
     blocks: list[pa.Table] = []
     others: set[str | None] = set()
     seen = Seen()
-    for block in _blocks_of(entry, seen):
+    for block in _blocks_of(entry, seen, zone):
         if entry.name != "*":
             others.update(block["source"].unique().to_pylist())
             block = block.filter(pc.fill_null(pc.equal(block["source"], entry.name), False))
@@ -208,11 +210,11 @@ def read_entry(entry: SourceSettings) -> list[pa.Table]:
     return blocks
 
 
-def _blocks_of(entry: SourceSettings, seen: Seen) -> Iterator[pa.Table]:
+def _blocks_of(entry: SourceSettings, seen: Seen, zone: ZoneInfo) -> Iterator[pa.Table]:
     if entry.format == "lance":
-        yield from read_lance(entry, seen)
+        yield from read_lance(entry, seen, zone)
         return
-    for file in find_files(entry):
+    for file in find_files(entry, zone):
         yield from read_file(entry, file, seen)
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from audit_pipeline import schemas
 from audit_pipeline.corpus.batches import Grain, batch_keys
+from audit_pipeline.corpus.dates import UTC
 from audit_pipeline.corpus.paths import FieldPath, as_strings, joined
 from audit_pipeline.corpus.text import count_words, sha256_hex
 from audit_pipeline.errors import AuditInputError
@@ -26,13 +28,14 @@ class Naming:
     """What stands in for fields that a table lacks.
 
     ``source`` is one name for all rows, or one a row; ``undated`` the batch date of rows without a date; ``prefix``
-    is put before the ids, where rows of several tables stand together.
+    is put before the ids, where rows of several tables stand together; in the ``zone`` times fall on their day.
     """
 
     source: str | pa.Array
     undated: dt.date
     grain: Grain
     prefix: pa.Array | None = None
+    zone: ZoneInfo = UTC
 
 
 def chunk_rows(
@@ -65,7 +68,7 @@ def chunk_rows(
     unread = None
     fields["ingestion_date"] = pa.nulls(n, pa.date32())
     if date is not None:
-        fields["ingestion_date"], lost = date_of(columns, date[0])
+        fields["ingestion_date"], lost = date_of(columns, date[0], naming.zone)
         if lost.any():
             examples = pc.unique(as_strings(date[0].values(columns)).filter(pa.array(lost))).sort().slice(0, 3)
             unread = UnreadDates(str(date[0]), int(lost.sum()), n, tuple(examples.to_pylist()))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from audit_pipeline.column_settings import CHUNK_COLUMNS, ColumnPath
-from audit_pipeline.corpus.dates import days_of, holds_dates
+from audit_pipeline.corpus.dates import UTC, days_of, holds_dates
 from audit_pipeline.corpus.paths import as_strings, is_text, joined
 from audit_pipeline.corpus.text import sha256_hex
 from audit_pipeline.errors import AuditInputError
@@ -104,12 +105,12 @@ def text_of(rows: pa.Table, paths: Sequence[Path], field: str) -> pa.Array:
     return arrays[0] if len(arrays) == 1 else joined(arrays)
 
 
-def date_of(rows: pa.Table, path: Path) -> tuple[pa.Array, np.ndarray]:
-    """(date32 days in UTC, values that were not understood) as ``corpus.dates.days_of``. Raises AuditInputError."""
+def date_of(rows: pa.Table, path: Path, zone: ZoneInfo = UTC) -> tuple[pa.Array, np.ndarray]:
+    """(date32 days in the zone, values not understood) as ``corpus.dates.days_of``. Raises AuditInputError."""
     array = path.values(rows)
     if not holds_dates(array.type):
         raise _unusable(path, "ingestion_date", array.type, "dates, timestamps, strings or epoch numbers")
-    return days_of(array)
+    return days_of(array, zone)
 
 
 def integer_of(rows: pa.Table, path: Path) -> pa.Array:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,7 @@ import pyarrow.compute as pc
 from audit_pipeline import schemas
 from audit_pipeline.column_settings import CHUNK_COLUMNS
 from audit_pipeline.corpus.batches import Grain
+from audit_pipeline.corpus.dates import UTC
 from audit_pipeline.errors import AuditInputError
 from audit_pipeline.index.chunk_rows import Naming, chunk_rows
 from audit_pipeline.index.columns import ColumnPaths, resolve_columns
@@ -53,6 +55,7 @@ def open_snapshot(
     undated: dt.date,
     source: str | None = None,
     grain: Grain = "day",
+    zone: ZoneInfo = UTC,
     version: int | Mapping[str, int] | None = None,
     embed_fields: Sequence[str] = (),
     progress: Progress = no_progress,
@@ -61,10 +64,11 @@ def open_snapshot(
 
     Vectors are streamed into ``work_dir/vectors.npy`` and memory-mapped. ``source`` is the source of all rows where
     the table has no source column (default: the table's name); ``undated`` the batch date of rows without a date,
-    whose ingestion_date stays null. Rows without an id get one from their text. ``embed_fields`` are the fields that
-    ``index.embed_text`` names: those that are no chunk fields are read from the table beside them. Table ``*`` takes
-    all tables of one shape, each at its version of the mapping ``version``: a table is a source, and its name stands
-    before its ids. Raises AuditInputError where folder, table, version, columns or search settings cannot be used.
+    whose ingestion_date stays null; times fall on their day in the ``zone``. Rows without an id get one from their
+    text. ``embed_fields`` are the fields that ``index.embed_text`` names: those that are no chunk fields are read from
+    the table beside them. Table ``*`` takes all tables of one shape, each at its version of the mapping ``version``: a
+    table is a source, and its name stands before its ids. Raises AuditInputError where folder, table, version, columns
+    or search settings cannot be used.
     """
     connection = connect(uri, settings.storage_options)
     names: list[str] = [settings.table]
@@ -106,6 +110,7 @@ def open_snapshot(
         undated,
         grain,
         prefix=table_of if many else None,
+        zone=zone,
     )
     rows, unread, nameless = chunk_rows(columns, paths, naming, {name: made for name, (_, made) in derived.items()})
     infos = [_info_of(one, paths, settings, uri, vectors.shape[1]) for one in opened]

@@ -70,7 +70,7 @@ def audit_schedule(settings: IndexAuditSettings) -> dg.ScheduleDefinition:
         name=audit_schedule_name(settings),
         job_name=audit_job_name(settings),
         cron_schedule=automation.audit_cron,
-        execution_timezone=automation.timezone,
+        execution_timezone=automation.timezone or settings.timezone,
         default_status=dg.DefaultScheduleStatus.RUNNING if running else dg.DefaultScheduleStatus.STOPPED,
         description=f"Audits the index {settings.name}.",
     )

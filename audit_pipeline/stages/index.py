@@ -90,6 +90,7 @@ def open_table(workspace: Workspace, versions: dict[str, int] | None) -> TableSn
         undated=dt.date.fromisoformat(first_audit),
         source=named[0] if len(named) == 1 else None,
         grain=settings.ingestion_grain,
+        zone=settings.zone,
         version=versions,
         embed_fields=fields_of(settings.index.embed_text),
         progress=workspace.progress,

@@ -63,7 +63,7 @@ class Workspace:
     ) -> None:
         self.settings = settings
         self.state = StateFolder(root, settings.name)
-        self.today = today or dt.datetime.now(dt.UTC).date()
+        self.today = today or dt.datetime.now(settings.zone).date()
         self.progress = progress
         self._from_cache = 0
         self._spent_before: Spending | None = None

@@ -17,13 +17,14 @@ TODAY = dt.date(2026, 6, 30)
 
 
 def settings_of(
-    *sources: dict[str, Any], grain: str = "day", index_uri: str = "somewhere", table: str = "t"
+    *sources: dict[str, Any], grain: str = "day", index_uri: str = "somewhere", table: str = "t", timezone: str = "UTC"
 ) -> IndexAuditSettings:
     return IndexAuditSettings.model_validate(
         {
             "name": "t",
             "sources": list(sources),
             "ingestion_grain": grain,
+            "timezone": timezone,
             "encoder": {"kind": "none"},
             "index": {"managed": False, "uri": index_uri, "table": table},
         }

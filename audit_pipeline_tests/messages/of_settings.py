@@ -333,6 +333,11 @@ MISTAKES = [
     ),
     (
         "a time zone that there is not",
+        GOOD + "  timezone: America\n",
+        "timezone: 'America' is no time zone: write one such as Europe/Berlin",
+    ),
+    (
+        "a time zone of the schedule that there is not",
         GOOD + "  automation: {timezone: Mars/Olympus}\n",
         "automation.timezone: 'Mars/Olympus' is no time zone: write one such as Europe/Berlin",
     ),

@@ -8,6 +8,7 @@ from typing import Any
 
 import dagster as dg
 
+from audit_pipeline.findings import sort_key
 from audit_pipeline.report.charts import overview_png
 from audit_pipeline.results import StageResult
 from audit_pipeline.state import read_json
@@ -23,6 +24,7 @@ PLOTTED = (
     "as_configured",
     "observed_recall",
 )
+MOST_FINDINGS = 50  # of a table in the event log, which keeps it for ever
 
 
 def stage_metadata(result: StageResult) -> dict[str, Any]:
@@ -45,7 +47,8 @@ def stage_metadata(result: StageResult) -> dict[str, Any]:
 
 
 def findings_table(result: StageResult) -> dg.TableMetadataValue:
-    """The findings of a stage as a table: code, severity, scope and share; messages stay in the report."""
+    """The findings of a stage, errors first: code, severity, scope and share; messages stay in the report."""
+    every = sorted(result.findings, key=sort_key)
     records = [
         dg.TableRecord(
             {
@@ -56,15 +59,23 @@ def findings_table(result: StageResult) -> dg.TableMetadataValue:
                 "n": finding.n_compared,
             }
         )
-        for finding in result.findings
+        for finding in every[:MOST_FINDINGS]
     ]
+    if len(every) > MOST_FINDINGS:
+        more = f"and {len(every) - MOST_FINDINGS} more: see the report"
+        records.append(dg.TableRecord({"severity": "", "code": more, "scope": "", "share": "", "n": ""}))
     return dg.MetadataValue.table(records)
 
 
 def report_metadata(folder: Path) -> dict[str, Any]:
-    """Where the report lies, and its one chart as an embedded picture."""
-    metadata: dict[str, Any] = {"report": dg.MetadataValue.path(str(folder / "audit.html"))}
-    chart = overview_png(read_json(folder / "audit.json"))
+    """What the audit says, where the report lies, and its one chart as an embedded picture."""
+    audit = read_json(folder / "audit.json")
+    metadata: dict[str, Any] = {
+        "reading": audit["verdict"]["reading"],
+        "verdict": audit["verdict"]["text"],
+        "report": dg.MetadataValue.path(str(folder / "audit.html")),
+    }
+    chart = overview_png(audit)
     if chart:
         metadata["chart"] = dg.MetadataValue.md(f"![retrieval](data:image/png;base64,{b64encode(chart).decode()})")
     return metadata

@@ -70,6 +70,8 @@ def test_cells_say_their_rows_and_the_report_says_the_figures(audited: SmallAudi
         assert figures["self@1"] == round((ROWS - 1) / ROWS, 4)
         assert figures["self@1 n"] == ROWS
         assert figures["chunks"] == ROWS
+    verdict = load(audited.state, NAME).audit["verdict"]
+    assert (figures["reading"], figures["verdict"]) == (verdict["reading"], verdict["text"])
 
 
 def test_a_cell_that_never_held_anything_is_skipped(changeable: SmallAudit) -> None:

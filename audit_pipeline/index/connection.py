@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ def connect(
     try:
         return lancedb.connect(uri, storage_options=storage_options or None, session=session)
     except (OSError, RuntimeError, ValueError) as error:
-        raise AuditInputError(f"index.uri: {uri} cannot be opened ({first_line(error)}): check the URI") from error
+        raise AuditInputError(f"index.uri: {uri} cannot be opened ({store_reason(error)}): {_to_check(uri)}") from error
 
 
 def holds_table(uri: str, name: str, storage_options: dict[str, str] | None = None) -> bool:
@@ -42,7 +43,7 @@ def find_table(database: Any, name: str) -> Any | None:
 
     Such a process leaves the table's folder without any version: it is listed, and cannot be opened.
     """
-    if name not in _listed(database):
+    if name not in listed(database):
         return None
     try:
         return database.open_table(name)
@@ -54,7 +55,7 @@ def find_table(database: Any, name: str) -> Any | None:
 
 def open_table(database: Any, name: str) -> Any:
     """A table by name. Raises AuditInputError that lists the tables there are."""
-    names = _listed(database)
+    names = listed(database)
     if name not in names:
         close = difflib.get_close_matches(name, names, n=1)
         hint = f"did you mean {close[0]!r}? " if close else ""
@@ -68,12 +69,13 @@ def open_table(database: Any, name: str) -> Any:
         raise _not_opened(database, name, error) from error
 
 
-def _listed(database: Any) -> list[str]:
+def listed(database: Any) -> list[str]:
+    """All table names of a database, sorted. Raises AuditInputError where it cannot be read."""
     try:
         return table_names(database)
     except (OSError, RuntimeError, ValueError) as error:
         raise AuditInputError(
-            f"index.uri: {database.uri} cannot be listed ({first_line(error)}): check the URI and storage_options"
+            f"index.uri: {database.uri} cannot be listed ({store_reason(error)}): {_to_check(database.uri)}"
         ) from error
 
 
@@ -82,6 +84,26 @@ def _not_opened(database: Any, name: str, error: Exception) -> AuditInputError:
         f"index.table: {name!r} in {database.uri} cannot be opened ({first_line(error)}): "
         "check that it is a whole LanceDB table"
     )
+
+
+_REASONS = {  # what stands in the store's error, the first that does: what it means
+    "no credentials were found": r"169\.254\.169\.254|metadata\.google|CredentialsNotLoaded|TokenRequest",
+    "the credentials are refused": r"InvalidAccessKeyId|SignatureDoesNotMatch|AccessDenied|status: 40[13]|Unauthorized",
+    "there is no such bucket": r"NoSuchBucket|status: 404",
+    "nothing answers at its endpoint": r"kind: Connect|ConnectError|dns error",
+}
+
+
+def store_reason(error: BaseException) -> str:
+    """Why an object store could not be read, in words where they are known: its own error is a page of Rust."""
+    text = str(error)
+    return next((words for words, sign in _REASONS.items() if re.search(sign, text)), first_line(error))
+
+
+def _to_check(uri: str) -> str:
+    if "://" not in uri:
+        return "check index.uri"
+    return "check index.uri, the credentials in the environment or index.storage_options, and the network"
 
 
 def sql_string(value: str) -> str:

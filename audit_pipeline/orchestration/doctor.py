@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 import tomllib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import dagster as dg
 import yaml
 
 from audit_pipeline.config import IndexAuditSettings
+from audit_pipeline.errors import reason_of
 from audit_pipeline.orchestration.component import build_defs
 from audit_pipeline.orchestration.doctor_automation import alerts, automation, daemon
 from audit_pipeline.orchestration.home import PROCESS_TAG, process_lives, unfinished_runs
@@ -29,7 +30,10 @@ PROJECT = Path(__file__).parents[2]
 LOCATION = "audit_pipeline"
 MOST_CELLS = 28_000
 """Cells of the largest grid that was tried: its page opened in 4 s, one of 19,750 cells in 6 s (Dagster 1.13.27)."""
+STORAGE = "Dagster's storage"
+OfInstance = Callable[[dg.DagsterInstance], list[Line]]
 _IDS_SHOWN = 3
+_VARIABLE = re.compile(r'environment variable "?([A-Za-z_][A-Za-z0-9_]*)"? which is not set')
 
 
 def examine(indexes: list[IndexAuditSettings], root: Path) -> Iterator[Line]:
@@ -37,15 +41,27 @@ def examine(indexes: list[IndexAuditSettings], root: Path) -> Iterator[Line]:
     os.environ["DAGSTER_HOME"] = str(root)
     os.environ["HF_HUB_OFFLINE"] = "1"
     hide = doctor.hiding(indexes)
+    for what, check in _first_checks(indexes, root):
+        yield from doctor.within(what, check, hide)
+    opened = doctor.within(STORAGE, partial(storage, root), hide)
+    yield from opened
+    for what, of_instance in _checks_of_instance(indexes, root):
+        if any(line.state != "ok" for line in opened):
+            yield Line(what, "not_measured", "Dagster's storage cannot be read", f"see {STORAGE}")
+        else:
+            yield from doctor.within(what, partial(_of_instance, of_instance), hide)
     for what, check in _checks(indexes, root):
         yield from doctor.within(what, check, hide)
 
 
-def _checks(indexes: list[IndexAuditSettings], root: Path) -> Iterator[tuple[str, Check]]:
+def _first_checks(indexes: list[IndexAuditSettings], root: Path) -> Iterator[tuple[str, Check]]:
     yield "home", partial(home, root)
     yield "definitions", partial(definitions, indexes)
     yield "versions", partial(doctor.versions, PROJECT / "constraints.txt")
-    of_instance: list[tuple[str, Callable[[dg.DagsterInstance], list[Line]]]] = [
+
+
+def _checks_of_instance(indexes: list[IndexAuditSettings], root: Path) -> list[tuple[str, OfInstance]]:
+    return [
         ("code location", locations),
         ("daemon", partial(daemon, indexes, LOCATION)),
         *((f"automation of {one.name}", partial(automation, one, LOCATION)) for one in indexes),
@@ -53,8 +69,9 @@ def _checks(indexes: list[IndexAuditSettings], root: Path) -> Iterator[tuple[str
         ("runs of dead processes", dead_runs),
         ("pool slots", slots),
     ]
-    for what, check in of_instance:
-        yield what, partial(_of_instance, what, check, root)
+
+
+def _checks(indexes: list[IndexAuditSettings], root: Path) -> Iterator[tuple[str, Check]]:
     for settings in indexes:
         yield f"model of {settings.name}", partial(doctor.model, settings)
         yield f"table of {settings.name}", partial(doctor.table, settings, root)
@@ -122,20 +139,46 @@ def _location_names() -> dict[str, Any]:
     return names
 
 
-@contextmanager
-def _instance(root: Path) -> Iterator[dg.DagsterInstance | None]:
-    """The instance of the home; None where there is no home yet, since opening one would make it."""
-    if not (root / "dagster.yaml").exists():
-        yield None
-        return
+def storage(root: Path) -> list[Line]:
+    """Whether Dagster's storage can be opened and read, as dagster.yaml names it."""
+    if not (root / "dagster.yaml").exists():  # opening an instance would make it
+        return [Line(STORAGE, "not_measured", "there is no Dagster home yet", "see home")]
+    try:
+        with dg.DagsterInstance.get() as instance:
+            instance.get_runs(limit=1)
+            instance.all_instigator_state()
+            instance.get_daemon_heartbeats()
+            kind = type(instance.run_storage).__name__.removesuffix("RunStorage")
+    except Exception as error:
+        return [_not_opened(root, error)]
+    return [Line(STORAGE, "ok", f"{kind}, readable")]
+
+
+def _not_opened(root: Path, error: Exception) -> Line:
+    """What an error of Dagster's storage means; of its settings, which may hold a password, nothing is repeated."""
+    text = str(error)
+    variables = sorted(set(_VARIABLE.findall(text + " ".join(one.message for one in getattr(error, "errors", [])))))
+    if variables:
+        seen = f"dagster.yaml names an environment variable that is not set: {', '.join(variables)}"
+        return Line(STORAGE, "fail", seen, "set it, or correct dagster.yaml")
+    if "dagster_postgres" in text:
+        seen = "dagster.yaml asks for Postgres, and dagster-postgres is not installed"
+        return Line(STORAGE, "fail", seen, "pip install 'audit-pipeline[postgres]'")
+    if isinstance(error, (dg.DagsterError, yaml.YAMLError)):
+        seen = f"dagster.yaml cannot be used ({type(error).__name__})"
+        return Line(
+            STORAGE, "fail", seen, f"correct {root / 'dagster.yaml'}, or delete it and call audit-pipeline prepare"
+        )
+    seen = f"it cannot be read ({type(error).__name__}: {reason_of(error)})"
+    to_do = (
+        f"start the database that dagster.yaml names; where it is SQLite, put copies of the folders history "
+        f"and schedules back in {root}, or move them away: runs and events are lost then, reports and tables are not"
+    )
+    return Line(STORAGE, "fail", seen, to_do)
+
+
+def _of_instance(check: OfInstance) -> list[Line]:
     with dg.DagsterInstance.get() as instance:
-        yield instance
-
-
-def _of_instance(what: str, check: Callable[[dg.DagsterInstance], list[Line]], root: Path) -> list[Line]:
-    with _instance(root) as instance:
-        if instance is None:
-            return [Line(what, "not_measured", "there is no Dagster home yet", "see home")]
         return check(instance)
 
 

@@ -19,7 +19,7 @@ from audit_pipeline.stages.doctor import Line
 
 LONGEST_SILENCE = 300.0
 """Seconds without a sign of life after which a daemon is taken for dead: it gives one every 30, Dagster waits 1,800."""
-_START = "make ui, or for good `dagster-daemon run -w workspace.yaml` with DAGSTER_HOME set to this home"
+_START = "start it: make ui, or for good `dagster-daemon run -w workspace.yaml` with DAGSTER_HOME set to this home"
 
 
 def alerts(settings: IndexAuditSettings) -> list[Line]:
@@ -80,7 +80,7 @@ def daemon(indexes: list[IndexAuditSettings], location: str, instance: dg.Dagste
         when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(last))
         told = ", ".join(silent) if len(silent) < len(required) else "all of it"
         seen = f"no sign of life for {LONGEST_SILENCE / 60:.0f} minutes of {told} (last seen {when}), with {idle}"
-        return [Line("daemon", "warn", seen, f"start it: {_START}")]
+        return [Line("daemon", "warn", seen, _START)]
     errors = sorted({str(error.cls_name) for one in required for error in beats[one].errors or []})
     if errors:
         seen = f"it runs, and reports {', '.join(errors)}"

@@ -225,13 +225,9 @@ def object_store(settings: IndexAuditSettings) -> list[Line]:
     what, uri = f"object store of {settings.name}", settings.index.uri or ""
     if "://" not in uri:
         return [Line(what, "not_measured", "the table lies on a disk of this machine")]
-    from audit_pipeline.index.connection import connect, table_names
+    from audit_pipeline.index.connection import connect, listed
 
-    try:
-        names = table_names(connect(uri, settings.index.storage_options))
-    except (OSError, RuntimeError, ValueError) as error:
-        to_do = "check index.uri, the credentials in the environment or index.storage_options, and the network"
-        return [Line(what, "fail", f"{uri} cannot be listed ({reason_of(error)})", to_do)]
+    names = listed(connect(uri, settings.index.storage_options))
     return [Line(what, "ok", f"{uri} answers, {len(names)} tables")]
 
 

@@ -129,12 +129,13 @@ CASES = [
         "a store of a kind that there is not",
         lambda world: connect("nosuch://bucket/db"),
         "index.uri: nosuch://bucket/db cannot be opened (Invalid input, No object store provider found for scheme: "
-        "'nosuch'): check the URI",
+        "'nosuch'): check index.uri, the credentials in the environment or "
+        "index.storage_options, and the network",
     ),
     Case(
         "a store that refuses its list",
         lost_store,
-        "index.uri: FOLDER cannot be listed (access denied): check the URI and storage_options",
+        "index.uri: FOLDER cannot be listed (access denied): check index.uri",
     ),
     Case(
         "a table that is not there",

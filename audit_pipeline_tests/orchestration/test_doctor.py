@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import socket
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,7 +23,7 @@ from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 from moto.server import ThreadedMotoServer
 
 from audit_pipeline.encoder import model_files
-from audit_pipeline.orchestration.doctor import grid, home, locations
+from audit_pipeline.orchestration.doctor import STORAGE, grid, home, locations, storage
 from audit_pipeline.orchestration.home import PROCESS_TAG, end_dead_runs, process_tag
 from audit_pipeline.orchestration.naming import source_partitions_name
 from audit_pipeline.settings_file import parse_settings
@@ -157,8 +158,47 @@ def test_a_file_in_place_of_the_home_and_an_invalid_dagster_yaml_fail(
     (changeable.state / "dagster.yaml").write_text("storage: {sqlit: 1}\n")
     code, lines = looked_at()
     assert code == 1
-    assert {"home", "pool slots"} <= states(lines, "fail")
+    assert states(lines, "fail") == {"home", STORAGE}
+    assert {"pool slots", "daemon", "code location"} <= states(lines, "not_measured")
     assert lines[f"table of {NAME}"].state == "ok"
+
+
+@pytest.mark.parametrize(
+    ("text", "seen", "to_do"),
+    [
+        (
+            "storage: {sqlite: {base_dir: {env: NOT_SET_HERE}}}",
+            "dagster.yaml names an environment variable that is not set: NOT_SET_HERE",
+            "set it",
+        ),
+        (
+            f"storage: {{postgres: {{postgres_url: 'postgresql://u:{SECRET}@127.0.0.1:1/db'}}}}",
+            "dagster.yaml asks for Postgres, and dagster-postgres is not installed",
+            "pip install 'audit-pipeline[postgres]'",
+        ),
+        (f"storage: {{sqlite: {{base_dir: [{SECRET}]}}}}", "dagster.yaml cannot be used (Dagster", "correct "),
+    ],
+)
+def test_a_storage_that_cannot_be_opened_is_one_line_that_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, seen: str, to_do: str
+) -> None:
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "dagster_postgres", None)
+    (tmp_path / "dagster.yaml").write_text(text)
+    (line,) = storage(tmp_path)
+    assert (line.state, line.seen.startswith(seen), line.to_do.startswith(to_do)) == ("fail", True, True)
+    assert SECRET not in line.seen + line.to_do
+
+
+def test_broken_files_of_dagster_are_told_once_and_what_lies_in_them_is_not_measured(
+    changeable: SmallAudit, looked_at: Look
+) -> None:
+    (changeable.state / "history" / "runs.db").write_bytes(b"junk" * 2000)
+    code, lines = looked_at()
+    assert (code, states(lines, "fail")) == (1, {STORAGE})
+    assert "file is not a database" in lines[STORAGE].seen
+    assert "folders history and schedules" in lines[STORAGE].to_do
+    assert {"pool slots", "runs of dead processes", f"grid of {NAME}"} <= states(lines, "not_measured")
 
 
 def test_a_model_that_is_not_there_is_named_with_the_command_that_fetches_it(

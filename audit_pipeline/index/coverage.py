@@ -1,4 +1,4 @@
-"""Findings about the ANN index and the metric: coverage, staleness, norms. Rows and texts are in row_findings."""
+"""Findings about the ANN index, the metric, and a table of no rows: coverage, staleness, norms. Rows: row_findings."""
 
 from __future__ import annotations
 
@@ -10,11 +10,32 @@ from audit_pipeline.findings import Finding
 from audit_pipeline.index.lengths import NORM_TOLERANCE, Lengths, norms
 from audit_pipeline.index.snapshot import USABLE, IndexInfo, TableSnapshot
 from audit_pipeline.index_settings import IndexSettings
+from audit_pipeline.plural import counted
 
 
 def off_unit_length(snapshot: TableSnapshot) -> np.ndarray:
     """(n,) bool: usable rows whose vector's length differs from 1 by more than ``NORM_TOLERANCE``."""
     return (np.abs(norms(snapshot.vectors) - 1) > NORM_TOLERANCE) & (snapshot.vector_state == USABLE)
+
+
+def empty_table(info: IndexInfo, settings: IndexSettings, placeholders: int = 0) -> list[Finding]:
+    """index_empty where the table, or all tables, hold no row beside ``placeholders``."""
+    if info.rows > placeholders:
+        return []
+    rows = f"{counted(placeholders, 'placeholder row')} and no other" if placeholders else "no row"
+    return [
+        Finding(
+            code="index_empty",
+            severity="error",
+            message=f"The table {info.table!r} holds {rows}: nothing can be found in it.",
+            remedy="Check that index.uri and index.table name what the application searches, and write the rows."
+            if not settings.managed
+            else "Check the sources, and ingest them.",
+            n_compared=max(len(info.tables), 1),  # tables: each was looked at
+            share=1.0,
+            evidence={"rows": info.rows, "placeholders": placeholders},
+        )
+    ]
 
 
 def index_findings(info: IndexInfo, settings: IndexSettings, placeholders: int = 0) -> list[Finding]:

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.index.comparison import compare, integrity_table
-from audit_pipeline.index.coverage import fts_findings, index_findings, metric_findings, off_unit_length
+from audit_pipeline.index.coverage import empty_table, fts_findings, index_findings, metric_findings, off_unit_length
 from audit_pipeline.index.lacking import unmeasured_of_layout, unmeasured_rows
 from audit_pipeline.index.lengths import norms, summarised
 from audit_pipeline.index.pairing import Paired
@@ -68,9 +68,13 @@ def check_corpus(
     off = off_unit_length(snapshot)
     spread = summarised(norms(snapshot.vectors), snapshot.vector_state == USABLE)
     metric = metric_findings(snapshot.info, off, usable, spread)
+    of_rows = row_findings(comparison, settings, paired)
+    empty = empty_table(snapshot.info, settings.index, len(comparison.placeholders))
+    lost = any(finding.code == "missing_rows" for finding in of_rows)  # which says the same of an empty table, and more
     findings = [
-        *row_findings(comparison, settings, paired),
-        *index_findings(snapshot.info, settings.index, len(comparison.placeholders)),
+        *of_rows,
+        *([] if lost else empty),
+        *([] if empty else index_findings(snapshot.info, settings.index, len(comparison.placeholders))),
         *fts_findings(snapshot.info, settings.index),
         *(metric or not_normalised(comparison, snapshot, off, spread)),
         *filter_excludes(comparison, snapshot, settings.index.filter),

@@ -76,7 +76,8 @@ def _pairs(
     copied = compare_pairs((first, second), (ids_a, ids_b), (copied_text, copied_text))
     if thresholds[0] is None or thresholds[1] is None:
         without = [which for which, threshold in zip(_WHICH, thresholds, strict=True) if threshold is None]
-        why = f"the {' and the '.join(without)} audit recommends no threshold"
+        neither = len(without) == len(_WHICH)
+        why = "neither audit recommends a threshold" if neither else f"the {without[0]} audit recommends no threshold"
         return {"copied": copied, "flagged": None}, {"flagged": why}
     rules = over(thresholds[0]), over(thresholds[1])
     return {"copied": copied, "flagged": compare_pairs((first, second), (ids_a, ids_b), rules)}, {}
@@ -124,7 +125,7 @@ def _other_scale(a: Mapping[str, Any], b: Mapping[str, Any]) -> str | None:
     if "model" in names:
         return f"the models are two: {one['model']} and {other['model']}"
     if names:
-        return f"the vectors are made in two ways: another {', another '.join(names)}"
+        return f"the vectors are made in two ways, which differ in {' and '.join(names)}"
     if regimes[0] != regimes[1]:
         return f"the regimes are two: {regimes[0]} and {regimes[1]}"
     return None

@@ -18,7 +18,7 @@ def duplicate_lines(found: Mapping[str, Any]) -> list[tuple[str, str]]:
     lines = [("duplicates, shares of all chunks of each audit:", "")]
     lines += [(line, "  ") for line in _redundancy(a, b, found["other_scale"])]
     lines += [(line, "  ") for line in _thresholds(a, b, found["other_scale"])]
-    lines += [(line, "  ") for line in _pairs(found)]
+    lines += _pairs(found)
     if found["settings"]:
         differ = ", ".join(f"{name} {one} -> {other}" for name, (one, other) in found["settings"].items())
         lines.append((f"Mind: the settings under duplicates differ: {differ}.", "  "))
@@ -101,16 +101,16 @@ def _auc(side: Mapping[str, Any]) -> str:
     return "not measured" if auc is None else f"{auc['value']:.2f} (at least {auc['low']:.2f}, of the {auc['of']})"
 
 
-def _pairs(found: Mapping[str, Any]) -> Iterator[str]:
+def _pairs(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     copied, flagged = found["copied"], found["flagged"]
     if copied is not None:
-        yield f"pairs ({number(copied['chunks_in_both'])} chunks are in both, by id):"
-        yield f"  copies beyond the first of a text: {_moved(copied['copies'])}"
-        yield f"  copied text that was edited: {_moved(copied['pairs'])}"
+        yield f"pairs ({number(copied['chunks_in_both'])} chunks are in both, by id):", "  "
+        yield f"copies beyond the first of a text: {_moved(copied['copies'])}", "    "
+        yield f"copied text that was edited: {_moved(copied['pairs'])}", "    "
     if flagged is not None:
-        yield f"  over the threshold of each: {_moved(flagged['pairs'])}"
+        yield f"over the threshold of each: {_moved(flagged['pairs'])}", "    "
     for part, why in found["not_compared"].items():
-        yield f"not compared: {_PARTS[part]}: {why}."
+        yield f"not compared: {_PARTS[part]}: {why}.", "  "
 
 
 def _moved(part: Mapping[str, Any]) -> str:

@@ -47,7 +47,7 @@ CODES: dict[str, str] = {
     "invalid_vectors": "Unusable vectors",
     "dimension_mismatch": "Vectors of the wrong size",
     "metric_mismatch": "Search and index use different metrics",
-    "index_empty": "The ANN index covers no rows",
+    "index_empty": "The table or its ANN index holds no rows",
     "text_drift": "Stored text differs from the source",
     "role_mismatch": "Encoded with another prompt",
     "misaligned_vectors": "Vectors belong to other rows",

@@ -96,3 +96,11 @@ def unmeasured(audit: Audit) -> set[str]:
     assert {finding["n_compared"] for finding in found} == {0}
     assert {finding["share"] for finding in found} == {None}
     return {str(finding["evidence"].get(key)) for finding in found for key in ("measure", "check", "what")}
+
+
+def test_a_table_of_no_rows_is_an_error_and_nothing_of_it_a_figure(audit_table: AuditTable, corpus: Corpus) -> None:
+    audit = audit_table(table_of([], corpus.vectors[:0]), encoder=PROMPTS)
+    assert audit.codes("error") == {"index_empty"}
+    assert {path for path, figure in proportions(audit.report).items() if figure["n"]} == set()
+    summary = terminal_summary(audit.report, audit.folder)
+    assert "ERROR   index_empty: whole corpus" in summary

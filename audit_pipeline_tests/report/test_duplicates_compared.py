@@ -118,10 +118,10 @@ def test_thresholds_on_one_scale_are_moved_only_where_their_intervals_part(tmp_p
     ("encoder", "why"),
     [
         ({"model": "other"}, "the models are two: m and other"),
-        ({"passage_prompt": "passage: "}, "the vectors are made in two ways: another passage_prompt"),
+        ({"passage_prompt": "passage: "}, "the vectors are made in two ways, which differ in passage_prompt"),
         (
             {"fingerprint": "f", "max_tokens": 128},
-            "the vectors are made in two ways: another fingerprint, another max_",
+            "the vectors are made in two ways, which differ in fingerprint and max_tokens",
         ),
         ({"model": None}, "which models made the vectors is not known"),
     ],
@@ -143,7 +143,7 @@ def test_a_query_prompt_moves_the_scale_under_the_regime_of_queries_alone(tmp_pa
         audit = json.loads((folder / "audit.json").read_text(encoding="utf-8"))
         audit["duplicates"]["regime"]["name"] = "query"
         (folder / "audit.json").write_text(json.dumps(audit), encoding="utf-8")
-    assert compared(before, after)[0]["other_scale"] == "the vectors are made in two ways: another query_prompt"
+    assert compared(before, after)[0]["other_scale"] == "the vectors are made in two ways, which differ in query_prompt"
     stored = report(tmp_path / "c", query_prompt="query: ")
     assert compared(after, stored)[0]["other_scale"] == "the regimes are two: query and stored"
 
@@ -156,6 +156,8 @@ def test_without_a_threshold_only_copied_text_is_compared_and_the_withheld_row_i
     assert "with paraphrases: not measured -> 20.0 %" in said
     assert "not compared: pairs over the threshold: the first audit recommends no threshold." in said
     assert found["copied"]["pairs"]["stay"] == 1
+    found, _ = compared(tmp_path / "a", report(tmp_path / "c", recommended=none))
+    assert found["not_compared"] == {"flagged": "neither audit recommends a threshold"}
 
 
 def test_ids_that_are_new_or_name_other_chunks_are_no_pairs_of_both(tmp_path: Path) -> None:

@@ -2,117 +2,82 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 import hashlib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import json
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
 from zoneinfo import ZoneInfo
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from audit_pipeline.config import IndexAuditSettings
-from audit_pipeline.corpus.batches import display_source, parse_batch_key, slug, slugs_of
+from audit_pipeline.corpus.batches import display_source, parse_batch_key
 from audit_pipeline.corpus.columns import RAW, Seen
 from audit_pipeline.corpus.dates import UTC
 from audit_pipeline.corpus.docstrings import read_docstrings
 from audit_pipeline.corpus.files import find_files
+from audit_pipeline.corpus.kept_rows import DamagedError, KeptRows, code_digest, keep, only_writer, open_kept
 from audit_pipeline.corpus.lance_tables import read_lance, refuse_audited_table
 from audit_pipeline.corpus.readers import read_file
-from audit_pipeline.corpus.validation import Validated, validate
-from audit_pipeline.errors import AuditInputError
+from audit_pipeline.corpus.scans import HeldRows, StoreRows, StoreScan, content_hash, unread_for
+from audit_pipeline.corpus.stamps import store_stamp
+from audit_pipeline.corpus.validation import validate
+from audit_pipeline.errors import AuditInputError, reason_of
 from audit_pipeline.results import Progress, no_progress
-from audit_pipeline.schemas import CHUNKS
+from audit_pipeline.schemas import CHUNKS, REJECTED_CHUNKS
 from audit_pipeline.source_settings import SourceSettings
 
-
-@dataclass(frozen=True)
-class BatchInfo:
-    """One batch as it stands in the store.
-
-    ``content_hash`` covers every chunk field and every rejected row and does not depend on the order of rows or on
-    how they are spread over files.
-    """
-
-    key: str
-    source: str | None
-    slug: str
-    period: dt.date
-    rows: int
-    rejected: int
-    content_hash: str
-
-
-@dataclass(frozen=True)
-class StoreScan:
-    """Every batch of the store by key. ``earliest`` is the first row's own date (not the period's first day);
-    ``unplaced`` counts rejected rows that belong to no batch because their date cannot be used. ``unread`` has the
-    entries that could not be read, by name, in a scan that goes on without them: of their batches nothing is known.
-    """
-
-    batches: dict[str, BatchInfo]
-    earliest: dt.date | None
-    slugs: dict[str, str | None]
-    unplaced: int = 0
-    unread: dict[str, AuditInputError] = dataclasses.field(default_factory=dict)
-
-    def unread_for(self, source_slug: str) -> AuditInputError | None:
-        """Why the rows of a source are not all known; None where they are."""
-        return _unread_for(self.unread, source_slug)
-
-
-@dataclass(frozen=True)
-class StoreRows:
-    """``chunks`` (schemas.CHUNKS, n_tokens null) sorted by chunk_id; ``rejected`` (schemas.REJECTED_CHUNKS)."""
-
-    chunks: pa.Table
-    rejected: pa.Table
+LOGGER = logging.getLogger("audit_pipeline")
+T = TypeVar("T")
+_NOTHING = content_hash(CHUNKS.empty_table(), REJECTED_CHUNKS.empty_table())
 
 
 class SourceStore:
-    """What should be in the index, held as Arrow from one scan to the next: about twice the bytes of the texts."""
+    """What should be in the index, as one look at the sources found it and until the next.
+
+    With a ``file`` the validated rows are kept there, and read from there by every process that finds the sources'
+    files as they were: their names, sizes and times, the settings, the day. Without one they are held in memory.
+    """
 
     def __init__(
-        self, settings: IndexAuditSettings, *, today: dt.date, start_date: dt.date | None, index_uri: str | None = None
+        self,
+        settings: IndexAuditSettings,
+        *,
+        today: dt.date,
+        start_date: dt.date | None,
+        index_uri: str | None = None,
+        file: Path | None = None,
     ) -> None:
         """``index_uri`` is where the audited table lies if the settings leave that to the state folder."""
         self._settings = settings
         self._index_uri = settings.index.uri or index_uri
         self._today = today
         self._start_date = start_date
-        self._validated: Validated | None = None
-        self._unread: dict[str, AuditInputError] = {}
-        self._slices: tuple[dict[str, slice], dict[str, slice]] = ({}, {})
+        self._file = file
+        self._rows: HeldRows | KeptRows | None = None
+        self._key: str | None = None
+        self._told: StoreScan | None = None  # what a scan said, where the rows had to be read after it
 
-    def scan(self, progress: Progress = no_progress, *, partial: bool = False) -> StoreScan:
-        """All batches with their content hashes, read anew; ``read_batch`` and ``read_all`` then give what it saw.
+    @property
+    def key(self) -> str | None:
+        """What the rows of the last look depend on; None where that is not known: a file was written just now."""
+        return self._key
 
-        Raises AuditInputError where a source cannot be read; a ``partial`` scan goes on with the others.
+    def scan(self, progress: Progress = no_progress, *, partial: bool = False, anew: bool = True) -> StoreScan:
+        """All batches with their content hashes; ``read_batch`` and ``read_all`` then give what it saw.
+
+        The sources are read, unless ``anew`` is false and their rows are kept and no file has changed. Raises
+        AuditInputError where a source cannot be read; a ``partial`` scan goes on with the others.
         """
-        self._validated = None
-        rows = self._load(progress)
+        self._rows = None
+        self._rows = rows = self._look(progress, anew=anew)
         if not partial:
-            self._refuse_unread()
-        chunk_slices, rejected_slices = self._slices
-        named = [source.name for source in self._settings.sources if source.name != "*"]
-        slugs = slugs_of([*named, *_distinct(rows.chunks["source"]), *self._rejected_sources(rows)])
-        batches: dict[str, BatchInfo] = {}
-        for key in sorted(chunk_slices.keys() | rejected_slices.keys()):
-            batch = self._batch(rows, key)
-            period, source_slug = parse_batch_key(key)
-            batches[key] = BatchInfo(
-                key=key,
-                source=slugs[source_slug],
-                slug=source_slug,
-                period=period,
-                rows=len(batch.chunks),
-                rejected=len(batch.rejected),
-                content_hash=content_hash(batch.chunks, batch.rejected),
-            )
-        unplaced = rows.rejected["batch"].null_count
-        return StoreScan(batches, pc.min(rows.chunks["ingestion_date"]).as_py(), slugs, unplaced, dict(self._unread))
+            _refuse_unread(rows)
+        return rows.scan
 
     def read_batch(self, key: str) -> StoreRows:
         """The rows of one cell, empty tables where it holds nothing; consistent with ``scan``.
@@ -121,59 +86,127 @@ class SourceStore:
         """
         _, source_slug = parse_batch_key(key)
         rows = self._load(no_progress)
-        error = _unread_for(self._unread, source_slug)
+        error = unread_for(rows.unread, source_slug)
         if error is not None:
             raise error
-        return self._batch(rows, key)
+        found = self._read_from(rows, lambda some: some.batch(key))
+        if self._told is not None:
+            info = self._told.batches.get(key)
+            told = (info.rows, info.rejected, info.content_hash) if info else (0, 0, _NOTHING)
+            if told != (len(found.chunks), len(found.rejected), content_hash(found.chunks, found.rejected)):
+                raise AuditInputError(
+                    f"{self._settings.name}: the sources changed while batch {key} was read: run it again"
+                )
+        return found
 
     def read_all(self, progress: Progress = no_progress) -> StoreRows:
         """Every row of the store, sorted by chunk_id; rejected rows without a batch too. Raises AuditInputError."""
         rows = self._load(progress)
-        self._refuse_unread()
-        return StoreRows(rows.chunks.sort_by("chunk_id"), rows.rejected)
+        _refuse_unread(rows)
+        found = self._read_from(rows, lambda some: some.all(), progress)
+        return StoreRows(found.chunks.sort_by("chunk_id"), found.rejected)
 
     def unplaced(self) -> pa.Table:
         """Rejected rows (schemas.REJECTED_CHUNKS) that belong to no batch, since their date cannot be used."""
-        rejected = self._load(no_progress).rejected
-        return rejected.filter(rejected["batch"].is_null())
+        return self._read_from(self._load(no_progress), lambda some: some.unplaced())
 
-    def _load(self, progress: Progress) -> Validated:
-        if self._validated is None:
-            raw = pa.concat_tables([RAW.empty_table(), *self._read(progress)])
-            self._validated = validate(
-                raw, grain=self._settings.ingestion_grain, today=self._today, start_date=self._start_date
+    def _load(self, progress: Progress) -> HeldRows | KeptRows:
+        if self._rows is None:
+            self._rows = self._look(progress, anew=False)
+        return self._rows
+
+    def _look(self, progress: Progress, *, anew: bool) -> HeldRows | KeptRows:
+        self._told = None
+        self._key = self._key_now()
+        if self._file is None or self._key is None:
+            return self._read(progress)
+        if not anew and (kept := self._kept(self._file, self._key)) is not None:
+            return kept
+        with only_writer(self._file, lambda: LOGGER.info("another process reads the sources: waiting for it")) as alone:
+            # Many runs may begin at once on a store that has just changed: the first reads it for all of them.
+            if not anew and (kept := self._kept(self._file, self._key)) is not None:
+                return kept
+            held = self._read(progress)
+            if self._key_now() != self._key:  # files that changed meanwhile were read as they were, or as they are
+                self._key = None
+                return held
+            return self._put_down(self._file, self._key, held) if alone else held
+
+    def _put_down(self, file: Path, key: str, held: HeldRows) -> HeldRows | KeptRows:
+        """The rows from the file where they could be kept there, so that memory holds them no longer."""
+        try:
+            keep(file, key, held)
+        except AuditInputError:
+            return held  # the scan says it
+        except OSError as error:
+            LOGGER.warning(
+                "the rows of the sources cannot be kept in %s (%s): every run reads them anew", file, reason_of(error)
             )
-            self._slices = (_slices(self._validated.chunks["batch"]), _slices(self._validated.rejected["batch"]))
-        return self._validated
+            return held
+        return open_kept(file, key, held.unread.get) or held
 
-    def _read(self, progress: Progress) -> list[pa.Table]:
-        tables: list[pa.Table] = []
+    def _kept(self, file: Path, key: str) -> KeptRows | None:
+        return open_kept(file, key, self._error_of)
+
+    def _error_of(self, name: str) -> AuditInputError | None:
+        """Why an entry cannot be read now; None where it can."""
+        try:
+            for entry in self._settings.sources:
+                if entry.name == name and not entry.retired:
+                    self._read_entry(entry)
+        except AuditInputError as error:
+            return error
+        return None
+
+    def _key_now(self) -> str | None:
+        stamp, code = store_stamp(self._settings, self._today), code_digest()
+        if stamp is None or code is None:
+            return None
+        audited = [self._index_uri, self._settings.index.table]  # which is refused as a source
+        return hashlib.sha256(json.dumps([stamp, str(self._start_date), audited, code]).encode()).hexdigest()
+
+    def _read_from(
+        self, rows: HeldRows | KeptRows, read: Callable[[HeldRows | KeptRows], T], progress: Progress = no_progress
+    ) -> T:
+        try:
+            return read(rows)
+        except DamagedError:
+            LOGGER.warning("%s is damaged: the sources are read instead", self._file)
+            if self._file is not None:
+                self._file.unlink(missing_ok=True)
+            self._told, self._key = rows.scan, None
+            self._rows = self._read(progress)
+            return read(self._rows)
+
+    def _read(self, progress: Progress) -> HeldRows:
+        tables: list[pa.Table] = [RAW.empty_table()]
         sources = [entry for entry in self._settings.sources if not entry.retired]
-        self._unread = {}
+        unread: dict[str, AuditInputError] = {}
         for done, entry in enumerate(sources):
             progress("reading sources", done, len(sources))
             try:
-                if self._index_uri is not None:
-                    refuse_audited_table(entry, self._index_uri, self._settings.index)
-                tables += read_entry(entry, self._settings.zone)
+                tables += self._read_entry(entry)
             except AuditInputError as error:
-                self._unread[entry.name] = error
+                unread[entry.name] = error
         progress("reading sources", len(sources), len(sources))
-        return tables
-
-    def _refuse_unread(self) -> None:
-        for error in self._unread.values():
-            raise error
-
-    def _batch(self, rows: Validated, key: str) -> StoreRows:
-        chunks, rejected = (slices.get(key, slice(0, 0)) for slices in self._slices)
-        return StoreRows(
-            rows.chunks.slice(chunks.start, chunks.stop - chunks.start),
-            rows.rejected.slice(rejected.start, rejected.stop - rejected.start),
+        validated = validate(
+            pa.concat_tables(tables),
+            grain=self._settings.ingestion_grain,
+            today=self._today,
+            start_date=self._start_date,
         )
+        named = [source.name for source in self._settings.sources if source.name != "*"]
+        return HeldRows(validated, named, unread)
 
-    def _rejected_sources(self, rows: Validated) -> list[str | None]:
-        return _distinct(rows.rejected.filter(pc.is_valid(rows.rejected["batch"]))["source"])
+    def _read_entry(self, entry: SourceSettings) -> list[pa.Table]:
+        if self._index_uri is not None:
+            refuse_audited_table(entry, self._index_uri, self._settings.index)
+        return read_entry(entry, self._settings.zone)
+
+
+def _refuse_unread(rows: HeldRows | KeptRows) -> None:
+    for error in rows.unread.values():
+        raise error
 
 
 def read_entry(entry: SourceSettings, zone: ZoneInfo = UTC) -> list[pa.Table]:
@@ -232,49 +265,3 @@ def _undated(block: pa.Table) -> pa.Table:
         "detail": pc.coalesce(block["detail"], pa.scalar("the file has no dates, though others of its source do")),
     }
     return pa.table([filled.get(field.name, block[field.name]) for field in RAW], schema=RAW)
-
-
-def _unread_for(unread: Mapping[str, AuditInputError], source_slug: str) -> AuditInputError | None:
-    """The error of an entry that may hold rows of the source: its own, or one that takes every value found."""
-    return next((error for name, error in unread.items() if name == "*" or slug(name) == source_slug), None)
-
-
-def content_hash(chunks: pa.Table, rejected: pa.Table) -> str:
-    """SHA-256 over a batch's chunk fields and rejected rows, whatever their order. Token counts are left out: they
-    belong to the encoder.
-    """
-    digest = hashlib.sha256()
-    fields = [name for name in CHUNKS.names if name not in ("text", "n_words", "n_tokens")]
-    for table, names in ((chunks, fields), (rejected, ["chunk_id", "source", "batch", "reason", "text"])):
-        ordered = table.select(names).combine_chunks().sort_by([(name, "ascending") for name in names])
-        digest.update(len(ordered).to_bytes(8, "little"))
-        for column in ordered.columns:
-            _update(digest, column)
-    return digest.hexdigest()
-
-
-def _update(digest: hashlib._Hash, column: pa.ChunkedArray) -> None:
-    """Validity, lengths and bytes of a column: no two different columns feed the digest alike."""
-    strings = column.cast(pa.large_string()).combine_chunks()
-    digest.update(strings.is_valid().to_numpy(zero_copy_only=False).tobytes())
-    strings = strings.fill_null("")
-    _, offsets_buffer, data = strings.buffers()
-    offsets = np.frombuffer(offsets_buffer, dtype=np.int64)[strings.offset : strings.offset + len(strings) + 1]
-    digest.update(np.diff(offsets).tobytes())
-    if data is not None and len(offsets):
-        digest.update(memoryview(data)[offsets[0] : offsets[-1]])
-
-
-def _slices(batches: pa.ChunkedArray) -> dict[str, slice]:
-    """Batch -> rows of a table sorted by batch (nulls last, in no slice)."""
-    runs = pc.run_end_encode(batches.combine_chunks()) if len(batches) else None
-    if runs is None:
-        return {}
-    ends = runs.run_ends.to_pylist()
-    starts = [0, *ends[:-1]]
-    keys = runs.values.to_pylist()
-    return {key: slice(start, end) for key, start, end in zip(keys, starts, ends, strict=True) if key is not None}
-
-
-def _distinct(values: pa.ChunkedArray) -> list[str | None]:
-    return values.unique().to_pylist()

@@ -10,7 +10,6 @@ import numpy as np
 
 from audit_pipeline.encoder.fidelity import MISALIGNED, ROLE_MISMATCH, VECTOR_DRIFT
 from audit_pipeline.plural import counted
-from audit_pipeline.stages.discovery import current_scan
 from audit_pipeline.stages.ingest import FAULTS, changed_batches, integrity_faults, pending_chunks, pending_folder
 from audit_pipeline.stages.limits import CheckOutcome
 from audit_pipeline.stages.texts import embedded
@@ -51,7 +50,7 @@ def covers_all_batches(workspace: Workspace) -> CheckOutcome:
     if not workspace.has_store:
         return CheckOutcome(True, error=False, text="not measured: no sources to tell", figures={"n": 0})
     if workspace.settings.index.managed:
-        scan = current_scan(workspace)
+        scan = workspace.scan(again=True)
         behind = {change.key: change.reason for change in changed_batches(workspace, scan)}
         unread = {name: str(error) for name, error in scan.unread.items()}
         if unread:

@@ -8,19 +8,14 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
-from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from audit_pipeline.corpus.batches import display_source, parse_batch_key, period_start, slug
-from audit_pipeline.corpus.stamps import store_stamp
-from audit_pipeline.corpus.store import BatchInfo, StoreScan
-from audit_pipeline.errors import AuditInputError
+from audit_pipeline.corpus.scans import BatchInfo
 from audit_pipeline.plural import counted
 from audit_pipeline.stages.ingest import BatchChange, changed_batches, generation_of
 from audit_pipeline.stages.workspace import Workspace
-from audit_pipeline.state import read_json, write_json
 
 MOST_AT_ONCE = 200
 """Batches that one look requests; the next looks request the others. Every request is a run that Dagster keeps."""
@@ -69,26 +64,6 @@ class _Memory:
     history: dict[str, str] = field(default_factory=dict)
 
 
-def current_scan(workspace: Workspace) -> StoreScan:
-    """The source store as it is now; where no file has changed since the last scan that was kept, that one.
-
-    A source that cannot be read is left out and named in ``unread``. Raises AuditInputError where two sources share a
-    slug.
-    """
-    path = workspace.state.audit / "scan.json"
-    stamp = None
-    with suppress(AuditInputError):  # the scan finds the same, and says which source it is
-        stamp = store_stamp(workspace.settings, workspace.today)
-    if stamp is not None and path.exists():
-        kept = read_json(path)
-        if kept["stamp"] == stamp:
-            return _restored(kept)
-    scan = workspace.scan(fresh=True)
-    if stamp is not None and not scan.unread:
-        write_json(path, {"stamp": stamp, **_kept(scan)})
-    return scan
-
-
 def discover(
     workspace: Workspace, cursor: str | None, *, grid_start: dt.date | None = None, most: int = MOST_AT_ONCE
 ) -> Discovery:
@@ -98,7 +73,7 @@ def discover(
     definitions has them.
     """
     memory = _read(cursor)
-    scan = current_scan(workspace)
+    scan = workspace.scan(again=True)
     notes = [f"not read: {error}" for error in scan.unread.values()]
     latest: dict[str, dt.date] = {}
     for info in scan.batches.values():
@@ -167,7 +142,7 @@ def look_at_table(workspace: Workspace, cursor: str | None) -> TableLook:
     versions = newest_versions(workspace.index_uri, settings.table, settings.storage_options)
     seen: dict[str, Any] = {"versions": versions}
     if workspace.settings.sources:
-        scan = current_scan(workspace)
+        scan = workspace.scan(again=True)
         for error in scan.unread.values():
             raise error
         seen["batches"] = {key: info.content_hash for key, info in scan.batches.items()}
@@ -210,15 +185,3 @@ def _waiting_notes(workspace: Workspace, waiting: list[Request]) -> list[str]:
 
 def _read(cursor: str | None) -> _Memory:
     return _Memory(**json.loads(cursor)) if cursor else _Memory()
-
-
-def _kept(scan: StoreScan) -> dict[str, Any]:
-    batches = [{**asdict(info), "period": info.period.isoformat()} for info in scan.batches.values()]
-    earliest = scan.earliest.isoformat() if scan.earliest else None
-    return {"earliest": earliest, "slugs": scan.slugs, "unplaced": scan.unplaced, "batches": batches}
-
-
-def _restored(kept: Mapping[str, Any]) -> StoreScan:
-    infos = [BatchInfo(**{**one, "period": dt.date.fromisoformat(one["period"])}) for one in kept["batches"]]
-    earliest = dt.date.fromisoformat(kept["earliest"]) if kept["earliest"] else None
-    return StoreScan({info.key: info for info in infos}, earliest, kept["slugs"], kept["unplaced"])

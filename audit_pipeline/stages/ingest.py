@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from audit_pipeline.corpus.batches import parse_batch_key, slug
 from audit_pipeline.corpus.sampling import stratify
-from audit_pipeline.corpus.store import BatchInfo, StoreScan
+from audit_pipeline.corpus.scans import BatchInfo, StoreScan
 from audit_pipeline.encoder.calibration import NOISE_LOSS, cosine_loss
 from audit_pipeline.errors import AuditInputError
 from audit_pipeline.index.snapshot import USABLE

@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from audit_pipeline import schemas
 from audit_pipeline.config import IndexAuditSettings
-from audit_pipeline.corpus.store import SourceStore, StoreScan
+from audit_pipeline.corpus.scans import StoreScan
+from audit_pipeline.corpus.store import SourceStore
 from audit_pipeline.duplicates.regime import QueryRole
 from audit_pipeline.duplicates.signatures import scheme_of_settings
 from audit_pipeline.encoder.protocol import Spending
@@ -94,8 +96,8 @@ class Workspace:
     @cached_property
     def store(self) -> SourceStore:
         # The remembered start only sizes the grid: rows that turn up from before it are history, not errors.
-        start = self.settings.start_date
-        return SourceStore(self.settings, today=self.today, start_date=start, index_uri=self.index_uri)
+        start, file = self.settings.start_date, self.state.audit / "store.rows"
+        return SourceStore(self.settings, today=self.today, start_date=start, index_uri=self.index_uri, file=file)
 
     @cached_property
     def encoder(self) -> Encoder | None:
@@ -162,16 +164,27 @@ class Workspace:
     def _unplaced(self) -> Path:
         return self.state.audit / "unplaced.parquet"
 
-    def scan(self, *, fresh: bool = False) -> StoreScan:
-        """The batches that the source store holds now, without sources that cannot be read (``unread`` names them);
-        read once per process unless ``fresh``.
+    def scan(self, *, fresh: bool = False, again: bool = False) -> StoreScan:
+        """The batches that the source store holds, without sources that cannot be read (``unread`` names them).
+
+        Looked at once per process, else ``again`` or ``fresh``. A look reads the sources where a file has changed
+        since any process read them; a fresh one in any case. Raises AuditInputError where two sources share a slug.
         """
-        if self._scan is None or fresh:
-            self._scan = self.store.scan(self.progress, partial=True)
+        if self._scan is None or fresh or again:
+            self._scan = self.store.scan(self.progress, partial=True, anew=fresh)
             if not self._scan.unread:
-                # Rows whose date puts them in no batch would otherwise be kept nowhere.
-                write_table(self._unplaced, self.store.unplaced())
+                self._write_unplaced()
+            give_back()
         return self._scan
+
+    def _write_unplaced(self) -> None:
+        """Rows whose date puts them in no batch: they would otherwise be kept nowhere."""
+        store = {"store": self.store.key or ""}
+        if store["store"] and self._unplaced.exists():
+            written = pq.read_schema(self._unplaced).metadata or {}
+            if written.get(b"store", b"").decode() == store["store"]:
+                return
+        write_table(self._unplaced, self.store.unplaced().replace_schema_metadata(store))
 
     @cached_property
     def settings_hash(self) -> str:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from audit_pipeline.corpus.store import StoreRows
+from audit_pipeline.corpus.scans import StoreRows
 from audit_pipeline_tests.corpus.builders import store_of, write_jsonl
 
 DAY = "2026-01-02"

@@ -28,6 +28,20 @@ def ids_of_a_source_that_cannot_be_read(world: World) -> None:
     ingest_chunks(two_sources(world.folder), "2026-01-02|b")
 
 
+def sources_that_change_beside_damaged_rows(world: World) -> None:
+    write(world.folder, "a", {"2026-01-02": "of a"})
+    write(world.folder, "b", {"2026-01-02": "of b"})
+    work = two_sources(world.folder)
+    work.scan()
+    kept = work.state.audit / "store.rows"
+    kept.write_bytes(b"?" + kept.read_bytes()[1:])
+    now = two_sources(world.folder)
+    now.scan()
+    write(world.folder, "a", {"2026-01-02": "another text"})
+    now.store.read_batch("2026-01-02|b")
+    now.store.read_batch("2026-01-02|a")
+
+
 def check_that_guards_the_table(_: World) -> None:
     def run(**_: object) -> None:
         raise DagsterAssetCheckFailedError("1 blocking asset check failed with ERROR severity:\nvectors: finite")
@@ -48,6 +62,11 @@ CASES = [
         "a batch with ids of a source that cannot be read",
         ids_of_a_source_that_cannot_be_read,
         "small: batch 2026-01-02|b has ids of batch 2026-01-02|a, whose source cannot be read: mend that source first",
+    ),
+    Case(
+        "sources that change while damaged rows are read anew",
+        sources_that_change_beside_damaged_rows,
+        "small: the sources changed while batch 2026-01-02|a was read: run it again",
     ),
     Case(
         "a check that guards the table",

@@ -13,10 +13,11 @@ import lancedb
 import pytest
 
 from audit_pipeline.corpus import stamps
+from audit_pipeline.corpus import store as corpus_store
 from audit_pipeline.corpus.docstrings import find_modules
 from audit_pipeline.corpus.stamps import store_stamp
 from audit_pipeline.errors import AuditInputError
-from audit_pipeline.stages.discovery import Discovery, current_scan, discover, look_at_table
+from audit_pipeline.stages.discovery import Discovery, discover, look_at_table
 from audit_pipeline.stages.ingest import generation_of
 from audit_pipeline.stages.workspace import BatchManifest, Workspace
 from audit_pipeline_tests.stages.builders import TODAY, workspace
@@ -190,12 +191,12 @@ def test_batches_before_the_grid_wait_for_a_reload_which_then_has_them(store: Pa
 
 
 def test_files_that_did_not_change_are_not_read_again(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = current_scan(two_sources(store))
+    before = two_sources(store).scan(again=True)
     with monkeypatch.context() as patch:
-        patch.setattr(Workspace, "scan", lambda *_, **__: pytest.fail("the files were read"))
-        assert current_scan(two_sources(store)) == before
+        patch.setattr(corpus_store, "read_entry", lambda *_: pytest.fail("the files were read"))
+        assert two_sources(store).scan(again=True) == before
     write(store, "a", {DAYS[0]: "another text"})
-    changed = current_scan(two_sources(store))
+    changed = two_sources(store).scan(again=True)
     assert changed.batches.keys() == {A[0], *B}
     assert changed.batches[A[0]].content_hash != before.batches[A[0]].content_hash
 

@@ -151,7 +151,8 @@ def _too_few(one: Judgement, margin: float) -> str:
     if one.change is not None and one.change.a < margin:
         return f"the baseline finds less than {points(margin)}, so there is no more to lose"
     needed = f"more than {number(MOST_QUESTIONS)}" if one.needed is None else f"about {number(one.needed)}"
-    where = "more labelled queries" if one.measure.startswith("labelled") else "sample.total"
+    labelled = one.measure.startswith("labelled")
+    where = "more labelled queries" if labelled else "sample.total; where the corpus has fewer, a wider --margin"
     return (
         f"too few questions, of which a loss of {points(margin)} would be told from chance {_times(one.power or 0.0)}; "
         f"{needed} are needed for {100 * WANTED:.0f} times in 100 ({where})"

@@ -100,7 +100,10 @@ def test_too_few_questions_are_no_pass_and_the_number_needed_is_said(tmp_path: P
     needed = gate.measures[0].needed
     assert needed is not None
     assert binom.sf(7, needed, 0.01) >= 0.8 > binom.sf(7, needed - 1, 0.01)
-    assert f"about {needed:,} are needed for 80 times in 100 (sample.total)" in sentence(gate.measures[0], 0.01)
+    assert (
+        f"about {needed:,} are needed for 80 times in 100 (sample.total; where the corpus has fewer, a wider --margin)"
+        in sentence(gate.measures[0], 0.01)
+    )
     assert "more labelled queries" in sentence(gate.measures[3], 0.01)
     enough = gate_of(tmp_path / "enough", everything(0, needed), everything(0, needed))
     assert set(states(enough).values()) == {"passed"}

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from audit_pipeline.corpus.dates import days_of, holds_dates
 from audit_pipeline.corpus.paths import (
     bytes_as_strings,
+    decimals_as_strings,
     is_text,
 )
 from audit_pipeline.errors import AuditInputError
@@ -53,8 +54,8 @@ def to_string(array: pa.Array, field: str, name: str, where: Where) -> tuple[pa.
         return array.cast(pa.string()), none_invalid
     if field != "text" and pa.types.is_fixed_size_binary(kind):
         return bytes_as_strings(array), none_invalid
-    if field != "text" and pa.types.is_decimal(kind) and kind.scale == 0:
-        return array.cast(pa.string()), none_invalid
+    if field != "text" and pa.types.is_decimal(kind):
+        return decimals_as_strings(array), none_invalid
     if field != "text" and pa.types.is_floating(kind):
         # pandas turns a column of integers with gaps into floats: 7.0 was written as 7, and the gap may be a NaN.
         try:
@@ -86,11 +87,13 @@ def decoded(array: pa.Array) -> tuple[pa.Array, np.ndarray]:
 def to_position(array: pa.Array, name: str, where: Where) -> pa.Array:
     """int32 positions. Raises AuditInputError for a type, or a value, that is no such number."""
     try:
-        if pa.types.is_binary(array.type):
-            array = array.cast(pa.string())
-        if pa.types.is_integer(array.type) or pa.types.is_floating(array.type) or pa.types.is_null(array.type):
-            return array.cast(pa.int32())
-        if is_text(array.type):
+        if pa.types.is_binary(array.type) or is_text(array.type):
+            array = pc.utf8_trim_whitespace(array.cast(pa.string()))
+            array = pc.if_else(pc.equal(array, ""), pa.scalar(None, pa.string()), array).cast(pa.float64())
+        if pa.types.is_floating(array.type):  # of pandas, where some have none
+            array = pc.if_else(pc.is_nan(array), pa.scalar(None, array.type), array)
+        numbers = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_null)
+        if any(holds(array.type) for holds in numbers):
             return array.cast(pa.int32())
     except pa.ArrowInvalid as error:
         raise _unusable(array, "position", name, where, "whole numbers under 2^31") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import fnmatch
+import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -27,6 +28,8 @@ _SUFFIXES = {
 }
 _COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+# Packages that a build put beside the documents: their readmes are not its own.
+_OF_OTHERS = frozenset({"node_modules"})
 _MAGIC = re.compile(r"[*?\[]")
 
 
@@ -95,20 +98,21 @@ def _matching(filesystem: fs.FileSystem, root: str, file_format: str) -> tuple[l
     if info.type == fs.FileType.File:
         return [info], ""
     if info.type == fs.FileType.Directory:
-        listed = filesystem.get_file_info(fs.FileSelector(root, recursive=True))
-        return [one for one in listed if _counts(one, root, file_format)], root
+        return [one for one in _below(filesystem, root, file_format) if _counts(one, root, file_format)], root
     if not _MAGIC.search(root):
         return [], root
     base = root[: _MAGIC.search(root).start()].rpartition("/")[0]  # type: ignore[union-attr]
     if isinstance(filesystem, fs.LocalFileSystem):
-        found = filesystem.get_file_info([str(path) for path in Path(base or "/").glob(root[len(base) :].lstrip("/"))])
+        matched = [str(path) for path in Path(base or "/").glob(root[len(base) :].lstrip("/"))]
+        found = _refuse_gone(filesystem.get_file_info([one for one in matched if _has_suffix(one, file_format)]))
+        found += filesystem.get_file_info([one for one in matched if not _has_suffix(one, file_format)])
         folders = [one.path for one in found if one.type == fs.FileType.Directory]
     else:
-        listed = filesystem.get_file_info(fs.FileSelector(base, recursive=True))
+        listed = _below(filesystem, base, file_format)
         found = [one for one in listed if fnmatch.fnmatchcase(one.path, root)]
         folders = []
     for folder in folders:  # a glob may name folders: data/*/
-        found += filesystem.get_file_info(fs.FileSelector(folder, recursive=True))
+        found += _below(filesystem, folder, file_format)
     unique = {one.path: one for one in found if _counts(one, base, file_format)}
     return list(unique.values()), base
 
@@ -117,12 +121,64 @@ def _counts(info: fs.FileInfo, base: str, file_format: str) -> bool:
     if info.type != fs.FileType.File:
         return False
     parts = PurePosixPath(info.path[len(base) :]).parts
-    if any(part.startswith((".", "_")) for part in parts):
-        return False
-    name = info.base_name.lower()
+    return not any(_is_left_out(part) for part in parts) and _has_suffix(info.base_name, file_format)
+
+
+def _is_left_out(part: str) -> bool:
+    return part.startswith((".", "_")) or part in _OF_OTHERS
+
+
+def _has_suffix(name: str, file_format: str) -> bool:
+    name = name.lower()
     for suffix in _COMPRESSED:
         name = name.removesuffix(suffix)
     return name.endswith(_SUFFIXES[file_format])
+
+
+def _below(filesystem: fs.FileSystem, folder: str, file_format: str) -> list[fs.FileInfo]:
+    """What lies below a folder; on a disk without what a link leads back to, which Arrow would list over and over.
+
+    Raises OSError for a file of the format that cannot be named or found: passed over, its rows would be deleted.
+    """
+    if not isinstance(filesystem, fs.LocalFileSystem):
+        return filesystem.get_file_info(fs.FileSelector(folder, recursive=True))
+    paths: list[str] = []
+    above = {folder: {os.path.realpath(folder)}}
+    for path, folders, names in os.walk(folder, followlinks=True, onerror=_raise):
+        places = above.pop(path)
+        kept = [name for name in folders if not _is_left_out(name)]
+        real = {name: os.path.realpath(_joined(path, name)) for name in kept}
+        folders[:] = [name for name in kept if real[name] not in places]
+        above |= {_joined(path, name): places | {real[name]} for name in folders}
+        wanted = [name for name in names if not _is_left_out(name) and _has_suffix(name, file_format)]
+        paths += [_joined(path, name) for name in wanted]
+    for path in paths:
+        if not _is_utf8(path):
+            raise OSError(f"the name of {os.fsencode(path).decode('utf-8', 'replace')} is not UTF-8")
+    return _refuse_gone(filesystem.get_file_info(paths))
+
+
+def _refuse_gone(infos: list[fs.FileInfo]) -> list[fs.FileInfo]:
+    gone = next((info.path for info in infos if info.type == fs.FileType.NotFound), None)
+    if gone is not None:
+        raise OSError(f"{gone} is not there, or a link to nothing")
+    return infos
+
+
+def _joined(folder: str, name: str) -> str:
+    return f"{folder.rstrip('/')}/{name}"  # as os.walk does
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+def _is_utf8(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _hive_values(path: str) -> dict[str, str | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 import json
 import math
@@ -21,6 +22,8 @@ from audit_pipeline.errors import AuditInputError
 from audit_pipeline.source_settings import SourceSettings
 
 _LINES_AT_ONCE = 65_536
+_BYTES_AT_ONCE = 1 << 24  # vectors that stand in the lines are ten times as large once they are Python's floats
+_LONGEST_LINE = 1 << 28  # no row is as long; a line without an end would be read whole
 
 
 def read_json_lines(entry: SourceSettings, file: SourceFile, where: Where, seen: Seen) -> Iterator[pa.Table]:
@@ -80,9 +83,15 @@ def _mark_invalid_utf8(table: pa.Table, bad: pa.ChunkedArray) -> pa.Table:
 def _json_blocks(lines: Any, where: Where) -> Iterator[list[tuple[int, dict[str, Any], bool]]]:
     """(line number from 0, record, holds invalid UTF-8) in blocks; blank lines are passed over."""
     block: list[tuple[int, dict[str, Any], bool]] = []
-    for row, line in enumerate(lines):
+    size = 0
+    for row, line in enumerate(iter(lambda: lines.readline(_LONGEST_LINE + 1), b"")):
         if row == 0:
             line = line.removeprefix(b"\xef\xbb\xbf")
+            _refuse_other_forms(line, where)
+        if len(line) > _LONGEST_LINE:
+            raise AuditInputError(
+                f"{where}: line {row + 1} is longer than {_LONGEST_LINE >> 20} MiB: write one object a line"
+            )
         if not line.strip():
             continue
         invalid = False
@@ -92,16 +101,29 @@ def _json_blocks(lines: Any, where: Where) -> Iterator[list[tuple[int, dict[str,
             text, invalid = line.decode("utf-8", "replace"), True
         try:
             record = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise AuditInputError(f"{where}: line {row + 1} is not JSON ({error}): mend or remove it") from error
         if not isinstance(record, dict):
             raise AuditInputError(f"{where}: line {row + 1} is not a JSON object: write one object a line")
         block.append((row, record, invalid))
-        if len(block) == _LINES_AT_ONCE:
+        size += len(line)
+        if len(block) == _LINES_AT_ONCE or size >= _BYTES_AT_ONCE:
             yield block
-            block = []
+            block, size = [], 0
     if block:
         yield block
+
+
+def _refuse_other_forms(first: bytes, where: Where) -> None:
+    """Raise AuditInputError where the first line shows that the file is no UTF-8 or one JSON value over many lines."""
+    if first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise AuditInputError(f"{where}: the file is UTF-16: write it as UTF-8")
+    start = first.strip()
+    if start[:1] == b"[" or start == b"{":
+        kind = "array" if start[:1] == b"[" else "object"
+        raise AuditInputError(
+            f"{where}: the file is one JSON {kind}, not lines of objects: write one object a line (jq -c)"
+        )
 
 
 def _json_column(

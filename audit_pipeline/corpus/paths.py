@@ -94,9 +94,20 @@ def as_strings(array: pa.Array) -> pa.Array:
         # pandas turns integers with gaps into floats: 7.0 was written as 7.
         whole = pc.all(pc.equal(array, pc.floor(array))).as_py() is not False
         return (array.cast(pa.int64(), safe=False) if whole else array).cast(pa.string())
+    if pa.types.is_decimal(kind):
+        return decimals_as_strings(array)
     if pa.types.is_fixed_size_binary(kind):
         return bytes_as_strings(array)
     raise TypeError(f"{kind} is neither text nor number")
+
+
+def decimals_as_strings(array: pa.Array) -> pa.Array:
+    """Decimals as strings, as integers where none has a fraction: databases write NUMERIC ids with a scale."""
+    try:
+        whole = pa.decimal256(array.type.precision, 0)
+        return array.cast(pa.decimal256(array.type.precision, array.type.scale)).cast(whole).cast(pa.string())
+    except pa.ArrowInvalid:
+        return array.cast(pa.string())
 
 
 def bytes_as_strings(array: pa.Array) -> pa.Array:

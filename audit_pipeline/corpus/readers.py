@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
+import io
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -64,6 +66,7 @@ def _read_csv(entry: SourceSettings, file: SourceFile, where: Where, seen: Seen)
     if file.size == 0 or _is_blank(file):
         return
     delimiter = "\t" if ".tsv" in file.path.lower() else ","
+    _refuse_misread(file, where, delimiter)
     parse = csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
     # Read by one thread, Arrow names the row that it cannot read.
     read = csv.ReadOptions(block_size=_CSV_BLOCK_BYTES, use_threads=False)
@@ -86,6 +89,37 @@ def _read_csv(entry: SourceSettings, file: SourceFile, where: Where, seen: Seen)
         for batch in csv.open_csv(stream, parse_options=parse, read_options=read, convert_options=convert):
             yield block_of(pa.table(batch), paths, row, entry, where, seen, file.days, file.hive)
             row += len(batch)
+
+
+def _refuse_misread(file: SourceFile, where: Where, delimiter: str) -> None:
+    """Raise AuditInputError for what Arrow reads without a word: UTF-16, and a quote that nothing closes, which takes
+    all rows after it into one value.
+    """
+    import csv
+
+    quotes = 0
+    with file.open_stream() as stream:
+        start = stream.read(1 << 16)
+        if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            raise AuditInputError(f"{where}: the file is UTF-16: write it as UTF-8")
+        while start:
+            quotes += start.count(b'"')
+            start = stream.read(1 << 20)
+    if quotes % 2 == 0:
+        return
+    longest = csv.field_size_limit(1 << 40)
+    try:
+        with file.open_stream() as stream:
+            text = io.TextIOWrapper(io.BufferedReader(stream), encoding="latin-1", newline="")
+            for _ in csv.reader(text, delimiter=delimiter, strict=True):
+                pass
+    except csv.Error as error:
+        if "unexpected end" in str(error):
+            raise AuditInputError(
+                f"{where}: a quote is opened and never closed: mend the row that it stands in"
+            ) from error
+    finally:
+        csv.field_size_limit(longest)
 
 
 def _is_blank(file: SourceFile) -> bool:

@@ -30,12 +30,17 @@ def test_ids_of_every_type_come_together_as_strings(tmp_path: Path) -> None:
         {"chunk_id": ["008"], "text": ["string"]},
         {"chunk_id": [9.0, float("nan"), None], "text": ["float of pandas", "gap", "gap"]},
         {"chunk_id": [decimal.Decimal(10)], "text": ["decimal"]},
+        {"chunk_id": [decimal.Decimal("11.000"), None], "text": ["of a database", "gap"]},
+        {"chunk_id": [decimal.Decimal("13.50")], "text": ["with a fraction"]},
+        {"chunk_id": pa.array(["14"], pa.string_view()), "text": pa.array(["view"], pa.string_view())},
         {"chunk_id": pa.array([2**64 - 1], pa.uint64()), "text": ["unsigned"]},
         {"chunk_id": pa.array(["12"]).dictionary_encode(), "text": pa.array(["large"], pa.large_string())},
         ingestion_date=DAY,
     )
-    assert rows.chunks["chunk_id"].to_pylist() == sorted(["7", "008", "9", "10", "18446744073709551615", "12"])
-    assert rows.rejected["reason"].to_pylist() == ["missing_id", "missing_id"]
+    assert rows.chunks["chunk_id"].to_pylist() == sorted(
+        ["7", "008", "9", "10", "11", "13.50", "14", "18446744073709551615", "12"]
+    )
+    assert rows.rejected["reason"].to_pylist() == ["missing_id"] * 3
 
 
 def test_integers_of_jsonl_keep_all_their_digits_and_a_gap_of_pandas_is_no_id(tmp_path: Path) -> None:
@@ -81,6 +86,21 @@ def test_a_file_without_dates_beside_dated_ones_does_not_take_its_own(tmp_path: 
     # Clean twin: the source's own date is for just such rows.
     named = store_of(entry | {"ingestion_date": "2026-01-09"})
     assert list(named.scan().batches) == ["2026-01-02|s", "2026-01-09|s"]
+
+
+@pytest.mark.parametrize(
+    "positions",
+    [
+        pa.array([3.0, float("nan"), None]),
+        pa.array(["3", "", " "]),
+        pa.array(["3.0", None, ""], pa.large_string()),
+        pa.array([decimal.Decimal("3.0"), None, None]),
+    ],
+    ids=str,
+)
+def test_positions_in_every_form_and_gaps(tmp_path: Path, positions: pa.Array) -> None:
+    rows = read(tmp_path, {"chunk_id": list("abc"), "text": ["t"] * 3, "position": positions}, ingestion_date=DAY)
+    assert rows.chunks.sort_by("chunk_id")["position"].to_pylist() == [3, None, None]
 
 
 def test_a_day_that_may_be_two_is_rejected_and_the_reason_says_so(tmp_path: Path) -> None:

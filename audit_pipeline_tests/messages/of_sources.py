@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import lancedb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from audit_pipeline.corpus import json_lines
 from audit_pipeline_tests.corpus.builders import store_of
 from audit_pipeline_tests.messages.case import Case, World
 
@@ -81,6 +84,12 @@ def lance(
         store_of(entry, index_uri=str(world.folder / "db"), table=audited or "t").scan()
 
     return cause
+
+
+def endless(world: World) -> None:
+    """A line of more than the most bytes, which are lowered to 64."""
+    world.patch.setattr(json_lines, "_LONGEST_LINE", 64)
+    file("a.jsonl", f'{{"chunk_id": "a", "text": "t"}}\n{{"chunk_id": "b", "text": "{"t" * 64}"}}\n', "jsonl")(world)
 
 
 def without(pattern: str) -> Callable[[World], object]:
@@ -177,6 +186,59 @@ CASES = [
         file("a.jsonl", '{"chunk_id": 1, "text": "t"}\n{oops\n', "jsonl"),
         "source 's', a.jsonl: line 2 is not JSON (Expecting property name enclosed in double quotes: …): "
         "mend or remove it",
+    ),
+    Case(
+        "a quote of a csv file that nothing closes",
+        file("a.csv", 'chunk_id,text\na,"one\nb,two\n', "csv"),
+        "source 's', a.csv: a quote is opened and never closed: mend the row that it stands in",
+    ),
+    Case(
+        "a csv file in UTF-16",
+        file("a.csv", "chunk_id,text\na,one\n".encode("utf-16"), "csv"),
+        "source 's', a.csv: the file is UTF-16: write it as UTF-8",
+    ),
+    Case(
+        "JSON lines in UTF-16",
+        file("a.jsonl", '{"chunk_id": "a", "text": "t"}\n'.encode("utf-16"), "jsonl"),
+        "source 's', a.jsonl: the file is UTF-16: write it as UTF-8",
+    ),
+    Case(
+        "an array of objects instead of lines",
+        file("a.json", '[{"chunk_id": "a", "text": "t"},\n {"chunk_id": "b", "text": "t"}]', "jsonl"),
+        "source 's', a.json: the file is one JSON array, not lines of objects: write one object a line (jq -c)",
+    ),
+    Case(
+        "an object over several lines",
+        file("a.json", '{\n "chunk_id": "a",\n "text": "t"\n}', "jsonl"),
+        "source 's', a.json: the file is one JSON object, not lines of objects: write one object a line (jq -c)",
+    ),
+    Case(
+        "a line without an end",
+        endless,
+        "source 's', a.jsonl: line 2 is longer than 0 MiB: write one object a line",
+    ),
+    Case(
+        "an object of more levels than can be read",
+        file("a.jsonl", '{"chunk_id": "a", "text": "t", "m": ' + "[" * 100_000 + "]" * 100_000 + "}", "jsonl"),
+        "source 's', a.jsonl: line 1 is not JSON (maximum recursion depth exceeded…): mend or remove it",
+    ),
+    Case(
+        "a link to nothing",
+        lambda world: ((world.folder / "a.md").symlink_to("gone.md"), scan(world, "", "markdown")),
+        "source 's': FOLDER cannot be listed (FOLDER/a.md is not there, or a link to nothing): check its uri",
+    ),
+    Case(
+        "a link to nothing that a pattern matches",
+        lambda world: ((world.folder / "a.md").symlink_to("gone.md"), scan(world, "*.md", "markdown")),
+        "source 's': FOLDER/*.md cannot be listed (FOLDER/a.md is not there, or a link to nothing): check its uri",
+    ),
+    Case(
+        "a file whose name is not UTF-8",
+        lambda world: (
+            Path(os.fsdecode(bytes(world.folder) + b"/caf\xe9.md")).write_text("t"),
+            scan(world, "", "markdown"),
+        ),
+        "source 's': FOLDER cannot be listed (the name of FOLDER/caf\ufffd.md is not UTF-8): check its uri",
     ),
     Case(
         "a line that is no object",

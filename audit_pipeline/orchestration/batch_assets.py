@@ -2,7 +2,7 @@
 
 # No `from __future__ import annotations` here: Dagster reads the annotation of `context` as a type.
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import dagster as dg
@@ -13,6 +13,7 @@ from audit_pipeline.orchestration.home import tag_process
 from audit_pipeline.orchestration.naming import table_pool_name
 from audit_pipeline.orchestration.workspaces import workspace_for
 from audit_pipeline.stages import batches, ingest
+from audit_pipeline.stages.workspace import Workspace
 
 OWNERS = ["team:data-platform"]
 GROUP_OF_BATCHES = "batches"
@@ -114,52 +115,61 @@ def batch_assets(settings: IndexAuditSettings, partitions: dg.MultiPartitionsDef
     return [chunks, probes, passage_vectors, minhash_signatures, index_rows, batch_integrity]
 
 
+_ERROR, _WARN = dg.AssetCheckSeverity.ERROR, dg.AssetCheckSeverity.WARN
+# name, asset it stands on, severity, whether it stops the batch, what it says, what finds faults (none: it passed)
+_CHECKS: list[tuple[str, str, dg.AssetCheckSeverity, bool, str, Callable[[Workspace, str], dict[str, Any]]]] = [
+    ("no_rows_rejected", "chunks", _WARN, False, "Every row of the batch could be used.", ingest.rejection_reasons),
+    (
+        "batch_keeps_rows",
+        "chunks",
+        _ERROR,
+        True,  # going on would delete the batch from the table
+        "A batch that had rows, and has some still, has at least one that can be used.",
+        batches.batch_would_vanish,
+    ),
+    (
+        "vectors_can_be_written",
+        "passage_vectors",
+        _ERROR,
+        True,  # going on would write rows that no search finds
+        "Every vector of the batch is finite and not zero.",
+        batches.unusable_vectors,
+    ),
+    (
+        "table_holds_batch",
+        "batch_integrity",
+        _ERROR,
+        False,
+        "The table holds each row of the batch once, with its text and a usable vector.",
+        ingest.integrity_faults,
+    ),
+]
+
+
 def batch_checks(
     settings: IndexAuditSettings, partitions: dg.MultiPartitionsDefinition
 ) -> list[dg.AssetChecksDefinition]:
     """Checks that stand on the partition they are about."""
-    prefix = settings.dagster_name
 
-    @dg.asset_check(
-        asset=dg.AssetKey([prefix, "chunks"]),
-        name="no_rows_rejected",
-        partitions_def=partitions,
-        description="Every row of the batch could be used.",
-    )
-    def no_rows_rejected(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
-        reasons = ingest.rejection_reasons(workspace_for(settings), context.partition_key)
-        return dg.AssetCheckResult(passed=not reasons, severity=dg.AssetCheckSeverity.WARN, metadata=reasons)
+    def made(
+        name: str,
+        asset: str,
+        severity: dg.AssetCheckSeverity,
+        blocking: bool,
+        description: str,
+        faults_of: Callable[[Workspace, str], dict[str, Any]],
+    ) -> dg.AssetChecksDefinition:
+        @dg.asset_check(
+            asset=dg.AssetKey([settings.dagster_name, asset]),
+            name=name,
+            partitions_def=partitions,
+            blocking=blocking,
+            description=description,
+        )
+        def check(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
+            faults = faults_of(workspace_for(settings), context.partition_key)
+            return dg.AssetCheckResult(passed=not faults, severity=severity, metadata=faults)
 
-    @dg.asset_check(
-        asset=dg.AssetKey([prefix, "batch_integrity"]),
-        name="table_holds_batch",
-        partitions_def=partitions,
-        description="The table holds each row of the batch once, with its text and a usable vector.",
-    )
-    def table_holds_batch(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
-        faults = ingest.integrity_faults(workspace_for(settings), context.partition_key)
-        return dg.AssetCheckResult(passed=not faults, severity=dg.AssetCheckSeverity.ERROR, metadata=faults)
+        return check
 
-    @dg.asset_check(
-        asset=dg.AssetKey([prefix, "chunks"]),
-        name="batch_keeps_rows",
-        partitions_def=partitions,
-        blocking=True,  # going on would delete the batch from the table
-        description="A batch that had rows, and has some still, has at least one that can be used.",
-    )
-    def batch_keeps_rows(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
-        lost = batches.batch_would_vanish(workspace_for(settings), context.partition_key)
-        return dg.AssetCheckResult(passed=not lost, severity=dg.AssetCheckSeverity.ERROR, metadata=lost)
-
-    @dg.asset_check(
-        asset=dg.AssetKey([prefix, "passage_vectors"]),
-        name="vectors_can_be_written",
-        partitions_def=partitions,
-        blocking=True,  # going on would write rows that no search finds
-        description="Every vector of the batch is finite and not zero.",
-    )
-    def vectors_can_be_written(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
-        unusable = batches.unusable_vectors(workspace_for(settings), context.partition_key)
-        return dg.AssetCheckResult(passed=not unusable, severity=dg.AssetCheckSeverity.ERROR, metadata=unusable)
-
-    return [no_rows_rejected, batch_keeps_rows, vectors_can_be_written, table_holds_batch]
+    return [made(*row) for row in _CHECKS]

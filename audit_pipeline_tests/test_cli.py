@@ -206,6 +206,8 @@ def test_without_state_the_folder_is_dagster_home(
     assert command("prepare").code == 0
     assert (tmp_path / "home" / "dagster.yaml").is_file()
     assert not (tmp_path / ".audit").exists()
+    memory = json.loads((tmp_path / "home" / "audits" / "demo" / "memory.json").read_text())
+    assert list(memory) == ["start_date"], "the grid of the demo has its first day before the UI starts"
 
 
 def test_without_state_and_dagster_home_the_folder_is_dot_audit_here(

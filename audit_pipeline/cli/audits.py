@@ -83,10 +83,19 @@ def backfill(
 
 
 def prepare(state: StateOption = None) -> None:
-    """Make the state folder a Dagster home, so that the Dagster UI can be started on it."""
+    """Make the state folder a Dagster home, and find the first day of each index below defs/ that knows none yet.
+
+    Called before the Dagster UI starts: definitions read no data, so the grid of batches would begin today.
+    """
     from audit_pipeline.orchestration.home import prepare_home
+    from audit_pipeline.orchestration.project import configured_indexes
+    from audit_pipeline.orchestration.workspaces import workspace_for
+    from audit_pipeline.stages.discovery import find_first_day
 
     prepare_home(root_of(state))
+    for _, settings in configured_indexes():
+        for error in find_first_day(workspace_for(settings)).values():
+            typer.echo(f"not read: {error}", err=True)
 
 
 def inspect(

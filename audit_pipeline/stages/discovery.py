@@ -13,6 +13,7 @@ from typing import Any
 
 from audit_pipeline.corpus.batches import display_source, parse_batch_key, period_start, slug
 from audit_pipeline.corpus.scans import BatchInfo
+from audit_pipeline.errors import AuditInputError
 from audit_pipeline.plural import counted
 from audit_pipeline.stages.ingest import BatchChange, changed_batches, generation_of
 from audit_pipeline.stages.workspace import Workspace
@@ -62,6 +63,21 @@ class _Memory:
 
     requested: list[str] = field(default_factory=list)
     history: dict[str, str] = field(default_factory=dict)
+
+
+def find_first_day(workspace: Workspace) -> dict[str, AuditInputError]:
+    """Remember the earliest date of a managed index's sources where no start is known, so that the grid has them all
+    from the first load on; the entries that could not be read, by name.
+
+    Loading definitions never reads data, so without this the first look would only find where the grid begins.
+    """
+    settings, state = workspace.settings, workspace.state
+    if not settings.index.managed or state.start_date(settings.start_date) is not None:
+        return {}
+    scan = workspace.scan()
+    if scan.earliest is not None:
+        state.extend_back_to(scan.earliest)
+    return scan.unread
 
 
 def discover(

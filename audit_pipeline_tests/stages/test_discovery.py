@@ -17,7 +17,7 @@ from audit_pipeline.corpus import store as corpus_store
 from audit_pipeline.corpus.docstrings import find_modules
 from audit_pipeline.corpus.stamps import store_stamp
 from audit_pipeline.errors import AuditInputError
-from audit_pipeline.stages.discovery import Discovery, discover, look_at_table
+from audit_pipeline.stages.discovery import Discovery, discover, find_first_day, look_at_table
 from audit_pipeline.stages.ingest import generation_of
 from audit_pipeline.stages.workspace import BatchManifest, Workspace
 from audit_pipeline_tests.stages.builders import TODAY, workspace
@@ -279,3 +279,35 @@ def test_a_cursor_stays_small(store: Path) -> None:
     found = discover(two_sources(store), None, most=5000)
     assert len(found.requests) == 303
     assert len(found.cursor) < 303 * 20
+
+
+# The first day of the grid
+
+
+def test_the_first_day_is_found_once_and_before_any_batch_is_asked_for(store: Path) -> None:
+    work = two_sources(store)
+    assert find_first_day(work) == {}
+    assert work.state.start_date(None) == dt.date(2026, 1, 2)
+    found = discover(two_sources(store), None, grid_start=work.state.start_date(None))
+    assert [change for change, _ in asked(found)] == sorted([*A, *B])
+    assert found.notes == []
+    write(store, "a", {"2025-12-31": "older"})
+    assert find_first_day(two_sources(store)) == {}
+    assert work.state.start_date(None) == dt.date(2026, 1, 2), "known: the next look extends it, this one costs nothing"
+
+
+def test_the_first_day_is_that_of_the_sources_that_can_be_read(store: Path) -> None:
+    (store / "a.jsonl").write_text("no json\n", encoding="utf-8")
+    write(store, "b", {"2026-01-03": "one"})
+    work = two_sources(store)
+    assert list(find_first_day(work)) == ["a"]
+    assert work.state.start_date(None) == dt.date(2026, 1, 3)
+
+
+def test_no_source_is_read_for_the_first_day_where_the_settings_name_it_or_the_index_is_not_ours(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(corpus_store.SourceStore, "scan", lambda *_, **__: pytest.fail("the sources were read"))
+    assert find_first_day(two_sources(store, start_date="2025-01-01")) == {}
+    other = {"uri": "db", "table": "docs", "managed": False}
+    assert find_first_day(two_sources(store, index=other)) == {}

@@ -68,9 +68,11 @@ def process_tag() -> dict[str, str]:
 
 def tag_process(context: dg.AssetExecutionContext) -> None:
     """Tag a run that the daemon, the UI or `dg launch` started: its launcher does not see whether it lives."""
-    if context.run.run_id not in _TAGGED and PROCESS_TAG not in context.run.tags:
-        context.instance.add_run_tags(context.run.run_id, process_tag())
-    _TAGGED.add(context.run.run_id)
+    run, tag = context.run, process_tag()
+    # A run that is made again begins with the tags of the one before, whose process is not its own.
+    if run.run_id not in _TAGGED and run.tags.get(PROCESS_TAG) != tag[PROCESS_TAG]:
+        context.instance.add_run_tags(run.run_id, tag)
+    _TAGGED.add(run.run_id)
 
 
 def unfinished_runs(instance: dg.DagsterInstance) -> tuple[list[dg.DagsterRun], list[dg.DagsterRun]]:
@@ -79,7 +81,7 @@ def unfinished_runs(instance: dg.DagsterInstance) -> tuple[list[dg.DagsterRun], 
         statuses=[dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING]
     )
     runs = list(instance.get_runs(unfinished))
-    dead = [run for run in runs if PROCESS_TAG in run.tags and not process_lives(run.tags[PROCESS_TAG])]
+    dead = [run for run in runs if _process_is_gone(instance, run)]
     return dead, [run for run in runs if run not in dead]
 
 
@@ -104,8 +106,17 @@ def _free_slots_of_ended_runs(instance: dg.DagsterInstance) -> None:
     holding = list(instance.event_log_storage.get_concurrency_run_ids())
     for run in instance.get_runs(dg.RunsFilter(run_ids=holding)) if holding else ():
         # A run that was ended by hand may still be at work: its process lives.
-        if run.is_finished and PROCESS_TAG in run.tags and not process_lives(run.tags[PROCESS_TAG]):
+        if run.is_finished and _process_is_gone(instance, run):
             instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
+
+
+def _process_is_gone(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
+    """Of a run that is made again, and has done no step yet, nothing is known: its tag is that of the one before."""
+    tag = run.tags.get(PROCESS_TAG)
+    if tag is None or process_lives(tag):
+        return False
+    before = instance.get_run_by_id(run.parent_run_id) if run.parent_run_id else None
+    return before is None or before.tags.get(PROCESS_TAG) != tag
 
 
 def process_lives(tag: str) -> bool:

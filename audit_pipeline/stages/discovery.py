@@ -9,6 +9,7 @@ import datetime as dt
 import hashlib
 import json
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 from audit_pipeline.corpus.batches import display_source, parse_batch_key, period_start, slug
@@ -17,7 +18,9 @@ from audit_pipeline.errors import AuditInputError
 from audit_pipeline.plural import counted
 from audit_pipeline.stages.ingest import BatchChange, changed_batches, generation_of
 from audit_pipeline.stages.workspace import Workspace
+from audit_pipeline.state import read_json, write_json
 
+MEMORY = "memory"
 MOST_AT_ONCE = 200
 """Batches that one look requests; the next looks request the others. Every request is a run that Dagster keeps."""
 
@@ -57,8 +60,11 @@ class TableLook:
 
 @dataclass
 class _Memory:
-    """What one look tells the next: short digests of what was ``requested`` and is not up to date yet (Dagster keeps
-    the cursor of every look, so it must stay small), and by source the last period it had when it was seen first.
+    """What one look tells the next: short digests of what was ``requested`` and is not up to date, and by source the
+    last period it had when it was seen first.
+
+    It is kept in the state folder, and the cursor is its name: Dagster keeps the cursor of every look for days. The
+    memory of the look before is left there, for where this look's cursor is never kept.
     """
 
     requested: list[str] = field(default_factory=list)
@@ -88,7 +94,7 @@ def discover(
     Batches before ``grid_start`` cannot be asked for yet: the start is remembered, so that the next load of the
     definitions has them.
     """
-    memory = _read(cursor)
+    memory = _remembered(workspace, cursor)
     scan = workspace.scan(again=True)
     notes = [f"not read: {error}" for error in scan.unread.values()]
     latest: dict[str, dt.date] = {}
@@ -121,7 +127,7 @@ def discover(
     memory.requested = [one.digest for one in eligible if one.digest in before | asked_now]
     known = {parse_batch_key(manifest.key)[1] for manifest in workspace.manifests()}
     sources = sorted({info.slug for info in scan.batches.values()} | known)
-    return Discovery(sources, asked, notes, json.dumps(asdict(memory)))
+    return Discovery(sources, asked, notes, _remember(workspace, memory, cursor))
 
 
 def batches_of_source(workspace: Workspace, source: str, since: dt.date | None) -> list[BatchChange]:
@@ -199,5 +205,27 @@ def _waiting_notes(workspace: Workspace, waiting: list[Request]) -> list[str]:
     ]
 
 
-def _read(cursor: str | None) -> _Memory:
-    return _Memory(**json.loads(cursor)) if cursor else _Memory()
+def _remembered(workspace: Workspace, cursor: str | None) -> _Memory:
+    """The memory that a cursor names; an empty one where it is gone, and so is what its batches were ingested to."""
+    given = json.loads(cursor) if cursor else {}
+    if MEMORY not in given:
+        return _Memory(**given)
+    path = _memory_path(workspace, given[MEMORY])
+    return _Memory(**read_json(path)) if path.exists() else _Memory()
+
+
+def _remember(workspace: Workspace, memory: _Memory, cursor: str | None) -> str:
+    """The cursor that names this memory; of earlier ones the one that ``cursor`` names is left."""
+    name = hashlib.sha256(json.dumps(asdict(memory), sort_keys=True).encode()).hexdigest()[:16]
+    path = _memory_path(workspace, name)
+    if not path.exists():
+        write_json(path, asdict(memory))
+    before = json.loads(cursor).get(MEMORY) if cursor else None
+    for other in path.parent.glob("*.json"):
+        if other.stem not in (name, before):
+            other.unlink(missing_ok=True)
+    return json.dumps({MEMORY: name})
+
+
+def _memory_path(workspace: Workspace, name: str) -> Path:
+    return workspace.state.audit / "discovery" / f"{name}.json"

@@ -129,3 +129,21 @@ def test_a_tick_of_the_sensor_frees_the_slots_that_ended_runs_of_dead_processes_
         tick(settings_of(store, "sensors"), instance)
         held = {name: storage.get_concurrency_info(name).active_slot_count for name in tags}
     assert held == {"dead": 0, "lives": 1, "unknown": 1}
+
+
+def test_a_run_that_is_made_again_is_not_taken_for_the_dead_process_of_the_one_before(store: Path) -> None:
+    @dg.asset
+    def one(context) -> None:  # Dagster cannot read an annotation that is a string
+        tag_process(context)
+        tick(settings_of(store, "sensors"), context.instance)
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        failed, starting = dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.STARTING
+        killed = instance.add_run(dg.DagsterRun(job_name="job", status=failed, tags={PROCESS_TAG: DEAD}))
+        again = {PROCESS_TAG: DEAD, "dagster/parent_run_id": killed.run_id, "dagster/root_run_id": killed.run_id}
+        group = {"parent_run_id": killed.run_id, "root_run_id": killed.run_id}
+        instance.add_run(dg.DagsterRun(job_name="job", status=starting, tags=again, **group))
+        assert end_dead_runs(instance) == []
+        assert dg.materialize([one], instance=instance, tags=again).success
+        (newest,) = instance.get_runs(limit=1)
+        assert newest.tags[PROCESS_TAG] == process_tag()[PROCESS_TAG]

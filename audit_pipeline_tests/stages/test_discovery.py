@@ -273,12 +273,28 @@ def test_a_changed_source_store_has_the_table_audited_too(store: Path) -> None:
         look_at_table(as_it_stands(store, sources=sources), cursor)
 
 
-def test_a_cursor_stays_small(store: Path) -> None:
+def test_a_cursor_stays_small_and_one_that_was_not_kept_costs_nothing(store: Path) -> None:
     days = [(dt.date(2020, 1, 1) + dt.timedelta(days=n)).isoformat() for n in range(300)]
     write(store, "a", {day: f"a on {day}" for day in days})
-    found = discover(two_sources(store), None, most=5000)
-    assert len(found.requests) == 303
-    assert len(found.cursor) < 303 * 20
+    looks = [discover(two_sources(store), None, most=100)]
+    for _ in range(3):
+        # Two looks from one cursor: that of the first was never kept, and the second asks for the same.
+        first, second = (discover(two_sources(store), looks[-1].cursor, most=100) for _ in range(2))
+        assert asked(first) == asked(second)
+        looks.append(second)
+    assert [len(look.requests) for look in looks] == [100, 100, 100, 3]
+    assert len({key for look in looks for key, _ in asked(look)}) == 303
+    assert max(len(look.cursor) for look in looks) < 40
+    memories = two_sources(store).state.audit / "discovery"
+    assert len(list(memories.iterdir())) == 2
+
+
+def test_a_cursor_from_before_memories_were_files_is_understood(store: Path) -> None:
+    first = discover(two_sources(store), None)
+    (memory,) = (two_sources(store).state.audit / "discovery").iterdir()
+    assert discover(two_sources(store), memory.read_text(encoding="utf-8")).requests == []
+    memory.unlink()  # its batches are asked for again, by keys that Dagster knows
+    assert asked(discover(two_sources(store), first.cursor)) == asked(first)
 
 
 # The first day of the grid

@@ -68,7 +68,7 @@ def slack_client(slack: SlackSettings, token: str, seconds: float) -> Any:
     """dagster-slack's client for that server, which makes each request once: what is tried again is decided here."""
     from dagster_slack import SlackResource
 
-    client = SlackResource(token=token).get_client()
+    client: Any = SlackResource(token=token).get_client()
     client.base_url = slack.base_url.rstrip("/") + "/"
     client.timeout = seconds
     client.retry_handlers = []

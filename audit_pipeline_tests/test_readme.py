@@ -1,4 +1,4 @@
-"""What the README shows must work: its settings parse, its files and commands exist."""
+"""What the README and the pages under docs/ show must work: settings parse, files, links and commands exist."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ from audit_pipeline_tests.command import Command
 from audit_pipeline_tests.small_audit import NAME, SmallAudit
 
 ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"```yaml\n(.*?)```", README, flags=re.DOTALL)
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+TEXTS = {page: page.read_text(encoding="utf-8") for page in PAGES}
+README = TEXTS[ROOT / "README.md"]
+ALL = "\n".join(TEXTS.values())
+BLOCKS = re.findall(r"```yaml\n(.*?)```", ALL, flags=re.DOTALL)
 YAML_BLOCKS = [block for block in BLOCKS if block.startswith("type:")]
 FRAGMENTS = [block for block in BLOCKS if not block.startswith("type:")]
 
 
 @pytest.mark.parametrize("block", YAML_BLOCKS)
-def test_each_yaml_of_the_readme_is_a_valid_setting(block: str) -> None:
+def test_each_yaml_of_the_pages_is_a_valid_setting(block: str) -> None:
     document = yaml.safe_load(block)
     assert document["type"] == "audit_pipeline.IndexAudit"
     settings = parse_settings(document["attributes"], "README.md", base=ROOT)
@@ -39,29 +42,45 @@ def test_each_part_of_a_setting_fits_into_one(fragment: str) -> None:
     assert parse_settings(attributes, "README.md", base=ROOT).name == "production"
 
 
-def test_the_readme_shows_a_managed_index_and_one_as_it_stands() -> None:
+def test_the_pages_show_a_managed_index_and_one_as_it_stands() -> None:
     managed = [parse_settings(yaml.safe_load(b)["attributes"], "README.md", ROOT).index.managed for b in YAML_BLOCKS]
     assert managed == [True, False, False, False]
 
 
-def test_every_file_the_readme_points_at_exists() -> None:
-    pictures = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", README)
-    mentioned = re.findall(r"`(audit_pipeline/[\w/.-]+\.(?:py|json|yaml))`", README)
-    paths = [path for path in [*pictures, *mentioned] if "NAME" not in path]
-    assert pictures
+def test_every_file_the_pages_name_exists() -> None:
+    mentioned = re.findall(r"`((?:audit_pipeline|docs|benchmarks)/[\w/.-]+\.(?:py|json|ya?ml))`", ALL)
+    paths = [path for path in mentioned if "NAME" not in path]
+    assert len(paths) > 3
     assert [path for path in paths if not (ROOT / path).exists()] == []
 
 
-def test_every_make_target_the_readme_names_exists() -> None:
+def test_every_link_within_the_pages_leads_to_a_file_and_a_heading() -> None:
+    broken = []
+    for page, text in TEXTS.items():
+        links = re.findall(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)", text)
+        for path, anchor in links:
+            target = (page.parent / path).resolve() if path else page
+            headings = re.findall(r"^#+ (.*)$", TEXTS.get(target, ""), flags=re.MULTILINE)
+            if not target.exists() or (anchor and anchor not in map(_anchor, headings)):
+                broken.append((page.name, path, anchor))
+    assert broken == []
+
+
+def _anchor(heading: str) -> str:
+    """The anchor that GitHub gives a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def test_every_make_target_the_pages_name_exists() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    targets = set(re.findall(r"`make (\w+)`", README)) | set(re.findall(r"^make (\w+)", README, flags=re.MULTILINE))
+    targets = set(re.findall(r"`make (\w+)`", ALL)) | set(re.findall(r"^make (\w+)", ALL, flags=re.MULTILINE))
     assert targets == {"audit", "test", "ui", "lint", "benchmarks", "defects", "recount"}
     assert [target for target in targets if not re.search(rf"^{target}:", makefile, flags=re.MULTILINE)] == []
 
 
-def test_every_command_the_readme_names_has_help() -> None:
-    commands = set(re.findall(r"audit-pipeline (\w+)", README))
-    assert commands == {"run", "backfill", "inspect", "compare", "gate", "doctor", "label"}
+def test_every_command_the_pages_name_has_help() -> None:
+    commands = set(re.findall(r"audit-pipeline (\w+)", ALL))
+    assert commands == {"run", "backfill", "inspect", "compare", "gate", "doctor", "label", "prepare"}
     for command in commands:
         assert CliRunner().invoke(app, [command, "--help"]).exit_code == 0
 
@@ -69,7 +88,7 @@ def test_every_command_the_readme_names_has_help() -> None:
 def test_the_commands_that_label_pairs_work_as_shown(
     audited: SmallAudit, command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    section = README.split("### Label pairs")[1].split("\n### ")[0]
+    section = ALL.split("## Labelled pairs")[1].split("\n## ")[0]
     lines = re.findall(r"^\.venv/bin/audit-pipeline (label .*?)(?:    #.*)?$", section, flags=re.MULTILINE)
     assert [line.split()[1] for line in lines] == ["queue", "import", "export"]
     monkeypatch.chdir(tmp_path)

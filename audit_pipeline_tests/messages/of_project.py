@@ -209,6 +209,11 @@ CASES = [
         "FOLDER/tables/self_retrieval.parquet: this table cannot be read: run the audit again, or use a whole copy",
     ),
     Case(
+        "a report whose list of chunks is cut",
+        lambda world: (world.write("beir/self/corpus.jsonl", '{"_id": "a"}\n{"_i'), report(world).chunk_ids()),
+        "FOLDER/beir/self/corpus.jsonl: this file cannot be read: run the audit again, or use a whole copy",
+    ),
+    Case(
         "a report of a table without the columns of today",
         lambda world: (
             (world.folder / "tables").mkdir()

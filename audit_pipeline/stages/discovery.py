@@ -23,6 +23,8 @@ from audit_pipeline.state import read_json, write_json
 MEMORY = "memory"
 MOST_AT_ONCE = 200
 """Batches that one look requests; the next looks request the others. Every request is a run that Dagster keeps."""
+RESTLESS_LOOKS = 30
+"""Looks, one after the other, that found a table changed again and put its audit off."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +158,8 @@ def known_sources(workspace: Workspace) -> dict[str, str]:
 def look_at_table(workspace: Workspace, cursor: str | None) -> TableLook:
     """Whether an index as it stands, or its source store, has changed since the audit that was last asked for.
 
-    A table that is still being written is waited for: its audit is asked for when two looks saw the same.
+    A table that is still being written is waited for: its audit is asked for when two looks saw the same, or at the
+    latest after ``RESTLESS_LOOKS``, since some tables are written all day. An audit reads one version in any case.
     """
     from audit_pipeline.index.database import newest_versions
 
@@ -173,9 +176,10 @@ def look_at_table(workspace: Workspace, cursor: str | None) -> TableLook:
     words = ", ".join(f"{name} at version {version}" for name, version in versions.items())
     if before.get("asked") == state:
         return TableLook(None, [f"no change since the last audit: {words}"], cursor or "")
-    if before.get("seen") != state:
+    restless = int(before.get("restless", 0)) + 1
+    if before.get("seen") != state and restless < RESTLESS_LOOKS:
         note = f"changed: {words}; the audit is asked for when the next look sees the same"
-        return TableLook(None, [note], json.dumps({**before, "seen": state}))
+        return TableLook(None, [note], json.dumps({**before, "seen": state, "restless": restless}))
     count = int(before.get("count", 0)) + 1
     return TableLook(f"{count} {state}", [words], json.dumps({"asked": state, "seen": state, "count": count}))
 

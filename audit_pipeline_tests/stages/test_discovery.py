@@ -257,6 +257,18 @@ def test_a_new_version_of_a_table_is_audited_once_it_is_left_alone(tmp_path: Pat
     assert found.notes == ["no change since the last audit: docs at version 3"]
 
 
+def test_a_table_that_is_written_all_day_is_audited_after_thirty_looks_and_then_again(tmp_path: Path) -> None:
+    table = lancedb.connect(str(tmp_path / "db")).create_table("docs", [{"text": "one", "vector": [1.0, 0.0]}])
+    cursor, asked_at = None, []
+    for look in range(1, 64):
+        table.add([{"text": f"at look {look}", "vector": [1.0, 0.0]}])
+        found = look_at_table(as_it_stands(tmp_path), cursor)
+        cursor = found.cursor
+        if found.run_key:
+            asked_at.append(look)
+    assert asked_at == [30, 60]
+
+
 def test_a_changed_source_store_has_the_table_audited_too(store: Path) -> None:
     lancedb.connect(str(store / "db")).create_table("docs", [{"chunk_id": "x", "text": "one", "vector": [1.0, 0.0]}])
     sources = [{"name": "a", "uri": "a.jsonl", "format": "jsonl"}]

@@ -173,7 +173,7 @@ def look_at_table(workspace: Workspace, cursor: str | None) -> TableLook:
         seen["batches"] = {key: info.content_hash for key, info in scan.batches.items()}
     state = hashlib.sha256(json.dumps(seen, sort_keys=True).encode()).hexdigest()[:16]
     before = json.loads(cursor) if cursor else {}
-    words = ", ".join(f"{name} at version {version}" for name, version in versions.items())
+    words = ", ".join(f"{name} at version {version}" for name, (version, _) in versions.items())
     if before.get("asked") == state:
         return TableLook(None, [f"no change since the last audit: {words}"], cursor or "")
     restless = int(before.get("restless", 0)) + 1

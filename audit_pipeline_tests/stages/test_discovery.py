@@ -257,6 +257,19 @@ def test_a_new_version_of_a_table_is_audited_once_it_is_left_alone(tmp_path: Pat
     assert found.notes == ["no change since the last audit: docs at version 3"]
 
 
+def test_a_table_that_was_dropped_and_made_again_is_another_at_the_same_version(tmp_path: Path) -> None:
+    cursor, keys = None, []
+    for vector in ([1.0, 0.0], None, None, [0.0, 1.0], None, None):  # as many rows and bytes
+        if vector is not None:
+            shutil.rmtree(tmp_path / "db", ignore_errors=True)
+            database = lancedb.connect(str(tmp_path / "db"))
+            assert database.create_table("docs", [{"text": "one", "vector": vector}]).version == 1
+        found = look_at_table(as_it_stands(tmp_path), cursor)
+        cursor = found.cursor
+        keys.append(found.run_key is not None)
+    assert keys == [False, True, False, False, True, False]
+
+
 def test_a_table_that_is_written_all_day_is_audited_after_thirty_looks_and_then_again(tmp_path: Path) -> None:
     table = lancedb.connect(str(tmp_path / "db")).create_table("docs", [{"text": "one", "vector": [1.0, 0.0]}])
     cursor, asked_at = None, []

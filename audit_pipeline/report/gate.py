@@ -110,8 +110,13 @@ def judge(before: SavedReport, after: SavedReport, margin: float, alpha: float, 
     written = before.audit.get("created_at")
     if written is not None and written == after.audit.get("created_at"):
         cautions.append(f"Both reports are of one audit, of {written}: nothing new was put to the test.")
+    names = [str(report.audit.get("name", "")) for report in (before, after)]
+    if names[0] != names[1]:
+        cautions.append(
+            f"The reports are of two indexes, {names[0]!r} and {names[1]!r}: what differs may be the corpus."
+        )
     return Gate(
-        name=str(after.audit.get("name", "")),
+        name=names[1],
         baseline=str(before.folder),
         candidate=str(after.folder),
         margin=margin,

@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from audit_pipeline.errors import AuditInputError
 from audit_pipeline.report.pairing import MEASURES, RUNS
@@ -32,6 +33,12 @@ class SavedReport:
         lacking = [name for name in sorted(_needed(run)) if name not in table.column_names]
         if lacking:
             raise AuditInputError(f"{path}: no column {lacking[0]!r}: run the audit again with this version")
+        counts = pc.value_counts(table[_question(run)])
+        if len(counts) < len(table):
+            twice = pc.struct_field(counts, "values").filter(pc.greater(pc.struct_field(counts, "counts"), 1))[0]
+            raise AuditInputError(
+                f"{path}: {twice.as_py()!r} stands on two rows: run the audit again, or use a whole copy"
+            )
         return table.to_pandas()
 
     def documents(self) -> pd.DataFrame | None:
@@ -86,10 +93,13 @@ _FINDING = {"code", "severity", "scope", "message", "remedy"}
 _FILES = ("audit.json", "audit.html")
 
 
+def _question(run: str) -> str:
+    return "query_id" if run == "labelled" else "probe_id"
+
+
 def _needed(run: str) -> set[str]:
-    named = "query_id" if run == "labelled" else "probe_id"
     only = {"held_out": {"eligible", "overlap", "held"}}.get(run, set())
-    return {named, *only, "source", "ingestion_date", "length_band", "cause", *MEASURES[run].values()}
+    return {_question(run), *only, "source", "ingestion_date", "length_band", "cause", *MEASURES[run].values()}
 
 
 def open_report(path: Path) -> SavedReport:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.findings import Finding
 from audit_pipeline.proportions import newcombe_difference
+from audit_pipeline.retrieval.concentration import where_misses_lie
 from audit_pipeline.retrieval.verdict_text import shown
 
 if TYPE_CHECKING:
@@ -53,7 +54,8 @@ def _self_low(verdict: Verdict, table: pa.Table | None, settings: IndexAuditSett
                 Finding(
                     "self_low",
                     "warning",
-                    f"{measure} is {shown(figure)}, under the {limit:.1%} asked for.{_let_through(verdict, measure)}",
+                    f"{measure} is {shown(figure)}, under the {limit:.1%} asked for."
+                    f"{where_misses_lie(table, pc.invert(table[column]))}{_let_through(verdict, measure)}",
                     _remedy_of_low(verdict, settings),
                     n_compared=figure.n,
                     share=1 - figure.value,
@@ -156,7 +158,8 @@ def _twins(table: pa.Table | None) -> list[Finding]:
             "twins",
             "info",
             f"{len(rows):,} of {table.num_rows:,} probes missed rank 1 to near-identical chunks ({numeric:,} of them "
-            f"differ in numbers only); the largest group has {max(groups):,}.",
+            f"differ in numbers only); the largest group has {max(groups):,}."
+            f"{where_misses_lie(table, pc.equal(table['cause'], 'twin'))}",
             "See duplicate_clusters; leave those that differ in numbers: they are distinct facts.",
             n_compared=table.num_rows,
             share=len(rows) / table.num_rows,

@@ -13,6 +13,7 @@ from audit_pipeline.orchestration.project import configured_indexes
 from audit_pipeline.report.gate import run_gate
 from audit_pipeline.report.gate_files import write_gate
 from audit_pipeline.report.loading import LoadedReport, load
+from audit_pipeline.report.pairing import MEASURES
 from audit_pipeline.report.saved import SavedReport, last_report, open_report
 from audit_pipeline.schemas import HELD_OUT_RETRIEVAL
 from audit_pipeline.settings_file import load_settings
@@ -33,6 +34,11 @@ EMPTY = (
 
 def report(world: World) -> SavedReport:
     return open_report(world.write("audit.json", '{"encoder": {}, "index": {}, "findings": []}'))
+
+
+def probes(*ids: str) -> pa.Table:
+    columns = ["source", "ingestion_date", "length_band", "cause", *MEASURES["self"].values()]
+    return pa.table({"probe_id": list(ids)} | {name: pa.nulls(len(ids)) for name in columns})
 
 
 def like(world: World, table: pa.Table | bytes | None) -> None:
@@ -207,6 +213,15 @@ CASES = [
         "a report whose table is cut",
         lambda world: (world.write("tables/self_retrieval.parquet", "PAR1"), report(world).table("self")),
         "FOLDER/tables/self_retrieval.parquet: this table cannot be read: run the audit again, or use a whole copy",
+    ),
+    Case(
+        "a report whose table has a probe twice",
+        lambda world: (
+            (world.folder / "tables").mkdir()
+            or pq.write_table(probes("self:a", "self:a"), world.folder / "tables" / "self_retrieval.parquet")
+            or report(world).table("self")
+        ),
+        "FOLDER/tables/self_retrieval.parquet: 'self:a' stands on two rows: run the audit again, or use a whole copy",
     ),
     Case(
         "a report whose list of chunks is cut",

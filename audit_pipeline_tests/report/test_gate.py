@@ -145,6 +145,12 @@ def test_new_errors_are_told_and_fail_only_where_that_is_asked_for(tmp_path: Pat
     assert (gone.new_errors, gone.failed) == ([], False)
 
 
+def test_reports_of_two_indexes_are_judged_with_a_caution(tmp_path: Path) -> None:
+    assert gate_of(tmp_path, everything(0), everything(0)).cautions == []
+    cautions = gate_of(tmp_path / "two", everything(0), everything(0) | {"name": "other"}).cautions
+    assert cautions == ["The reports are of two indexes, 'handbook' and 'other': what differs may be the corpus."]
+
+
 def test_a_copy_of_the_same_audit_passes_and_says_so(tmp_path: Path) -> None:
     gate = gate_of(tmp_path, everything(0), everything(0) | {"created_at": "2026-01-02T00:00:00+00:00"})
     assert not gate.failed

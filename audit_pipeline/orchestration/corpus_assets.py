@@ -52,7 +52,7 @@ CORPUS_ASSETS = (
         index.corpus_integrity,
         "index",
         ("lancedb",),
-        "All rows of the table against the source store: ids, texts, vectors, norms.",
+        "All rows of the table against the source store: ids, texts, unusable vectors, norms.",
         deps=("vector_index",),
     ),
     CorpusAsset(

@@ -16,6 +16,7 @@ from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.corpus.batches import parse_batch_key
 from audit_pipeline.errors import AuditInputError
 from audit_pipeline.orchestration.naming import alert_sensor_name, audit_job_name, ingest_job_name
+from audit_pipeline.orchestration.runs import ASSET_JOB, is_of_index
 from audit_pipeline.orchestration.slack import post_to_channel, refuse_missing_extra
 from audit_pipeline.orchestration.workspaces import state_root
 from audit_pipeline.report.alerts import Item
@@ -31,8 +32,6 @@ ASSET_OF_CHECK = {
     "covers_all_batches": "corpus_integrity",
     "no_failed_batches": "corpus_integrity",
 }
-ASSET_JOB = "__ASSET_JOB"
-"""What Dagster calls a run of assets that no job was named for: by conditions, and by hand or backfill in the UI."""
 BLOCKING = ("batch_keeps_rows", "vectors_can_be_written")
 _OVERLAP = 600.0
 """Seconds that two looks at failed runs share: hosts' clocks differ, and events are stored a little later."""
@@ -135,7 +134,7 @@ def _failed_runs(settings: IndexAuditSettings, instance: dg.DagsterInstance, sin
     for job in (audit_job_name(settings), ingest_job_name(settings), ASSET_JOB):
         window = dg.RunsFilter(job_name=job, statuses=failed, updated_after=dt.datetime.fromtimestamp(begin, dt.UTC))
         records |= {one.dagster_run.run_id: one for one in _ended_after(since, instance, window)}
-    records = {run_id: one for run_id, one in records.items() if _is_ours(settings, one.dagster_run)}
+    records = {run_id: one for run_id, one in records.items() if is_of_index(settings, one.dagster_run)}
     last = _last_audit(settings, instance)
     if last is not None and last.dagster_run.status in failed:
         records[last.dagster_run.run_id] = last
@@ -149,13 +148,6 @@ def _last_audit(settings: IndexAuditSettings, instance: dg.DagsterInstance) -> d
         run_id = asset.asset_entry.last_run_id
         records += instance.get_run_records(dg.RunsFilter(run_ids=[run_id])) if run_id else []
     return max(records, key=lambda one: one.create_timestamp, default=None)
-
-
-def _is_ours(settings: IndexAuditSettings, run: dg.DagsterRun) -> bool:
-    """Runs of assets are of one job for all indexes: the assets tell whose they are."""
-    if run.job_name != ASSET_JOB:
-        return True
-    return any(key.path[0] == settings.dagster_name for key in run.asset_selection or ())
 
 
 def _ended_after(since: float, instance: dg.DagsterInstance, window: dg.RunsFilter) -> Iterable[dg.RunRecord]:

@@ -19,7 +19,9 @@ from audit_pipeline.orchestration.naming import (
     ingest_job_name,
     source_partitions_name,
 )
+from audit_pipeline.orchestration.runs import batches_under_way
 from audit_pipeline.orchestration.workspaces import new_workspace
+from audit_pipeline.plural import counted, some
 from audit_pipeline.stages.discovery import Discovery, discover, look_at_table
 
 SOURCE_BATCHES = "source_batches"
@@ -101,7 +103,7 @@ def discovery_sensor(settings: IndexAuditSettings, grid_start: dt.date) -> dg.Se
             if not managed:
                 look = look_at_table(workspace, context.cursor)
                 requests = [dg.RunRequest(run_key=look.run_key)] if look.run_key else []
-                return _result(context, requests, look.notes, look.cursor)
+                return _result(context, requests, look.cursor, done=look.notes)
             found = discover(workspace, context.cursor, grid_start=grid_start)
         except AuditInputError as error:
             return dg.SensorResult(skip_reason=f"not read: {error}", cursor=context.cursor)
@@ -111,8 +113,14 @@ def discovery_sensor(settings: IndexAuditSettings, grid_start: dt.date) -> dg.Se
         name = source_partitions_name(settings)
         new = sorted(set(found.sources) - set(context.instance.get_dynamic_partitions(name)))
         register = [dg.AddDynamicPartitionsRequest(name, new)] if new else []
+        done = [f"registered {some(new)}"] if new else []
+        under_way, stuck = _asked_before(settings, context.instance, found.asked_before)
+        done += under_way
+        notes = found.notes + stuck
         if automation.mode == "conditions":
-            return _result(context, [], found.notes, found.cursor, register, _arrivals(settings, found))
+            events = _arrivals(settings, found)
+            done += [f"{counted(len(events), 'batch', 'batches')} reported"] if events else []
+            return _result(context, [], found.cursor, notes, done, register, events)
         requests = [
             dg.RunRequest(
                 run_key=one.run_key,
@@ -121,23 +129,42 @@ def discovery_sensor(settings: IndexAuditSettings, grid_start: dt.date) -> dg.Se
             )
             for one in found.requests
         ]
-        return _result(context, requests, found.notes, found.cursor, register)
+        return _result(context, requests, found.cursor, notes, done, register)
 
     return discovery
+
+
+def _asked_before(
+    settings: IndexAuditSettings, instance: dg.DagsterInstance, keys: list[str]
+) -> tuple[list[str], list[str]]:
+    """What there is to say of batches that were asked for and are not up to date: (those under way, the others)."""
+    under_way = batches_under_way(settings, instance) if keys else frozenset()
+    waiting, stuck = [key for key in keys if key in under_way], [key for key in keys if key not in under_way]
+    words = [f"{counted(len(waiting), 'batch', 'batches')} asked for before, queued or running: {some(waiting)}"]
+    # A report is taken up by a later tick of the conditions' own sensor.
+    why = "not taken up yet, failed or cancelled" if settings.automation.mode == "conditions" else "failed or cancelled"
+    others = [f"{counted(len(stuck), 'batch', 'batches')} asked for before and not up to date, {why}: {some(stuck)}"]
+    return words if waiting else [], others if stuck else []
 
 
 def _result(
     context: dg.SensorEvaluationContext,
     requests: list[dg.RunRequest],
-    notes: list[str],
     cursor: str,
+    notes: Sequence[str] = (),
+    done: Sequence[str] = (),
     register: Sequence[dg.AddDynamicPartitionsRequest] = (),
     events: Sequence[dg.AssetMaterialization] = (),
 ) -> dg.SensorResult:
-    """A tick that asks for runs shows them, so what else there is to say goes to its log; any other says why not."""
+    """A tick that asks for runs shows them, so what else there is to say goes to its log; any other says it itself.
+
+    ``done`` is what goes its way, ``notes`` what somebody should look at.
+    """
+    for line in done:
+        context.log.info(line)
     for note in notes:
         context.log.warning(note)
-    skip = None if requests or events else "; ".join(notes) or "every batch is up to date"
+    skip = None if requests else "; ".join([*done, *notes]) or "every batch is up to date"
     return dg.SensorResult(
         run_requests=requests,
         skip_reason=skip,
@@ -175,6 +202,10 @@ def condition_sensors(settings: IndexAuditSettings) -> list[dg.SensorDefinition]
             condition_sensor_name(settings),
             target=dg.AssetSelection.key_prefixes(settings.dagster_name),
             default_status=dg.DefaultSensorStatus.RUNNING,
+            description=(
+                f"Asks for what the conditions on the assets of {settings.name} want: batches that arrived, then one "
+                "audit of all of them."
+            ),
             minimum_interval_seconds=settings.automation.every_seconds,
         )
     ]

@@ -42,13 +42,15 @@ class Request:
 @dataclass(frozen=True)
 class Discovery:
     """Outcome of one look at the source store. ``sources`` are slugs of all sources there are or ever were; ``notes``
-    say, a sentence each, what could not be read or is left for later.
+    say, a sentence each, what could not be read or is left for later; ``asked_before`` are keys of batches that an
+    earlier look asked for and that are not up to date yet.
     """
 
     sources: list[str]
     requests: list[Request]
     notes: list[str]
     cursor: str
+    asked_before: list[str]
 
 
 @dataclass(frozen=True)
@@ -120,16 +122,12 @@ def discover(
     asked = new[:most]
     if len(new) > most:
         notes.append(f"{counted(len(new) - most, 'more batch', 'more batches')}: asked for by the next looks")
-    if len(eligible) > len(new):
-        notes.append(
-            f"{counted(len(eligible) - len(new), 'batch', 'batches')} asked for before and not up to date yet: "
-            "queued, running or failed"
-        )
     asked_now = {one.digest for one in asked}
     memory.requested = [one.digest for one in eligible if one.digest in before | asked_now]
     known = {parse_batch_key(manifest.key)[1] for manifest in workspace.manifests()}
     sources = sorted({info.slug for info in scan.batches.values()} | known)
-    return Discovery(sources, asked, notes, _remember(workspace, memory, cursor))
+    asked_before = [one.change.key for one in eligible if one.digest in before]
+    return Discovery(sources, asked, notes, _remember(workspace, memory, cursor), asked_before)
 
 
 def batches_of_source(workspace: Workspace, source: str, since: dt.date | None) -> list[BatchChange]:

@@ -15,8 +15,9 @@ import pytest
 from audit_pipeline.alert_settings import TOLD_CHECKS
 from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.errors import AuditInputError
-from audit_pipeline.orchestration.alerts import ASSET_JOB, ASSET_OF_CHECK, BLOCKING, alert_sensors, failures_since
+from audit_pipeline.orchestration.alerts import ASSET_OF_CHECK, BLOCKING, alert_sensors, failures_since
 from audit_pipeline.orchestration.component import build_defs
+from audit_pipeline.orchestration.runs import ASSET_JOB
 from audit_pipeline.report.audit_json import public_settings
 from audit_pipeline.stages.batches import BATCH_CHECKS
 from audit_pipeline.state import StateFolder, write_json

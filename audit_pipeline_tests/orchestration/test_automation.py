@@ -10,6 +10,7 @@ from typing import Any
 import dagster as dg
 import lancedb
 import pytest
+from dagster._core.remote_origin import RegisteredCodeLocationOrigin, RemoteJobOrigin, RemoteRepositoryOrigin
 
 from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.orchestration.component import build_defs
@@ -107,7 +108,57 @@ def test_one_tick_registers_the_sources_and_asks_for_their_batches_and_the_next_
     assert second.run_requests == []
     assert second.dynamic_partitions_requests == []
     assert second.skip_reason is not None
-    assert "4 batches asked for before" in str(second.skip_reason.skip_message)
+    assert str(second.skip_reason.skip_message) == (
+        f"4 batches asked for before and not up to date, failed or cancelled: {', '.join(keys)}"
+    )
+
+
+def run_of(instance: dg.DagsterInstance, settings: IndexAuditSettings, batch: str, status: dg.DagsterRunStatus) -> None:
+    """A run of a batch as Dagster keeps it in this state."""
+    origin = RemoteJobOrigin(RemoteRepositoryOrigin(RegisteredCodeLocationOrigin("code"), "all"), settings.ingest_job)
+    tags = {"dagster/partition": batch}
+    instance.add_run(dg.DagsterRun(settings.ingest_job, status=status, tags=tags, remote_job_origin=origin))
+
+
+def test_batches_asked_for_before_are_named_and_those_under_way_are_no_warning(
+    store: Path, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = settings_of(store, "sensors")
+    first = tick(settings, instance)
+    keys = [f"{day}|{source}" for day in DAYS for source in "ab"]
+    states = [
+        dg.DagsterRunStatus.QUEUED,
+        dg.DagsterRunStatus.STARTED,
+        dg.DagsterRunStatus.CANCELED,
+        dg.DagsterRunStatus.FAILURE,
+    ]
+    for key, state in zip(keys, states, strict=True):
+        run_of(instance, settings, key, state)
+    logged: list[tuple[str, str]] = []
+    sensor = build_defs(settings).resolve_sensor_def("small__discovery")
+    context = dg.build_sensor_context(instance=instance, cursor=first.cursor, sensor_name="small__discovery")
+    for level in ("info", "warning"):
+        monkeypatch.setattr(context.log, level, lambda line, level=level: logged.append((level, line)))
+    result = sensor(context)
+    lines = [
+        ("info", f"2 batches asked for before, queued or running: {keys[0]}, {keys[1]}"),
+        ("warning", f"2 batches asked for before and not up to date, failed or cancelled: {keys[2]}, {keys[3]}"),
+    ]
+    assert logged == lines
+    assert str(result.skip_reason.skip_message) == "; ".join(line for _, line in lines)
+
+
+def test_a_tick_of_conditions_says_what_it_registered_and_reported(store: Path, instance: dg.DagsterInstance) -> None:
+    settings = settings_of(store, "conditions")
+    first = tick(settings, instance)
+    assert first.skip_reason is not None
+    assert str(first.skip_reason.skip_message) == "registered a, b; 4 batches reported"
+    assert len(first.asset_events) == 4
+    second = tick(settings, instance, first.cursor)
+    assert second.skip_reason is not None
+    assert "not taken up yet, failed or cancelled: 2026-01-02|a, " in str(second.skip_reason.skip_message)
+    descriptions = {one.name: one.description for one in build_defs(settings).sensors or []}
+    assert "conditions on the assets of small" in str(descriptions["small__conditions"])
 
 
 def test_a_broken_file_is_named_in_the_tick_and_the_other_source_goes_on(

@@ -80,14 +80,14 @@ def test_the_first_look_asks_for_every_batch_and_the_second_for_none(store: Path
     assert first.sources == ["a", "b"]
     second = discover(two_sources(store), first.cursor)
     assert second.requests == []
-    assert second.notes == ["6 batches asked for before and not up to date yet: queued, running or failed"]
+    assert (second.notes, second.asked_before) == ([], sorted([*A, *B]))
     # A cursor that is lost asks again, with keys that Dagster knows already.
     assert [one.run_key for one in discover(two_sources(store), None).requests] == [
         one.run_key for one in first.requests
     ]
     ingest(two_sources(store), *A, *B)
     third = discover(two_sources(store), second.cursor)
-    assert (third.requests, third.notes, third.sources) == ([], [], ["a", "b"])
+    assert (third.requests, third.notes, third.asked_before, third.sources) == ([], [], [], ["a", "b"])
 
 
 def test_a_changed_batch_is_asked_for_once_and_one_that_returns_to_an_earlier_text_again(store: Path) -> None:

@@ -1,0 +1,38 @@
+"""Which of Dagster's runs are of one index, and which batches they have in hand. No run is started or ended here."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import dagster as dg
+
+from audit_pipeline.config import IndexAuditSettings
+from audit_pipeline.orchestration.home import unfinished_runs
+from audit_pipeline.orchestration.naming import audit_job_name, ingest_job_name
+
+ASSET_JOB = "__ASSET_JOB"
+"""What Dagster calls a run of assets that no job was named for: by conditions, and by hand or backfill in the UI."""
+_QUEUED = [dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED]
+
+
+def is_of_index(settings: IndexAuditSettings, run: dg.DagsterRun) -> bool:
+    """Whether a run is of the index; runs of assets are of one job for all indexes, and their assets tell whose."""
+    if run.job_name != ASSET_JOB:
+        return run.job_name in (audit_job_name(settings), ingest_job_name(settings))
+    return any(key.path[0] == settings.dagster_name for key in run.asset_selection or ())
+
+
+def batches_under_way(
+    settings: IndexAuditSettings, instance: dg.DagsterInstance, queued_for: dt.timedelta | None = None
+) -> frozenset[str]:
+    """Keys of the batches whose run is queued or at work; runs of dead processes and those being cancelled are not.
+
+    ``queued_for`` is how long a run may have been waiting to count: in a queue that nothing takes from it waits for
+    ever. Default: any time.
+    """
+    since = dt.datetime.now(dt.UTC) - queued_for if queued_for is not None else None
+    _, living = unfinished_runs(instance)
+    runs = [run for run in living if run.status != dg.DagsterRunStatus.CANCELING]
+    runs += instance.get_runs(dg.RunsFilter(statuses=_QUEUED, updated_after=since))
+    keys = {run.tags.get("dagster/partition") for run in runs if is_of_index(settings, run)}
+    return frozenset(key for key in keys if key is not None)

@@ -24,6 +24,9 @@ SERVER_FIELDS = {"base_url", "passage_extra", "dimensions", *_OF_REQUESTS}
 UNDECIDING_FIELDS = {"batch_size", "query_prompt", *_OF_REQUESTS}
 """Encoder settings that change no stored passage vector."""
 
+# The port takes no other than digits: what is no number there would be repeated by whoever opens the address.
+_ADDRESS = re.compile(r"https?://(\[[0-9A-Fa-f:.]+\]|[^/@?#:\[\]]+)(:0*\d{1,5})?(/[^@?#]*)?")
+
 
 class EncoderSettings(Settings):
     """How the application encodes queries and passages."""
@@ -84,9 +87,10 @@ class EncoderSettings(Settings):
         if self.kind != "openai_compatible":
             only_under(self, SERVER_FIELDS, "kind", "openai_compatible")
             return self
-        if not self.base_url or not re.match(r"https?://[^/@?#]+(/[^@?#]*)?$", self.base_url):
+        if not self.base_url or not _ADDRESS.fullmatch(self.base_url):
             raise ValueError(
-                "kind openai_compatible needs 'base_url', an http(s) address without user, query or fragment: "
+                "kind openai_compatible needs 'base_url', an http(s) address without user, query or fragment "
+                "and with a number as its port: "
                 "write it as https://api.openai.com/v1"
             )
         for name, extra in (("query_extra", self.query_extra), ("passage_extra", self.passage_extra)):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from audit_pipeline.uris import without_credentials
+
 _QUOTED_ROW = re.compile(r"(Expected \d+ columns, got \d+): .*")
 _LONGEST_REASON = 200
 
@@ -11,8 +13,12 @@ _LONGEST_REASON = 200
 class AuditInputError(Exception):
     """Settings or input cannot be used (exit 2).
 
-    The message is one sentence that says what is wrong, where, and what to do about it.
+    The message is one sentence that says what is wrong, where, and what to do about it; credentials of URIs are hidden
+    in it, whoever repeated them.
     """
+
+    def __str__(self) -> str:
+        return without_credentials(super().__str__())
 
 
 class SelfCheckError(Exception):
@@ -24,8 +30,8 @@ class StoppedError(BaseException):
 
 
 def reason_of(error: BaseException) -> str:
-    """A library's error for use inside a sentence: its first line, short, and without the row that Arrow's CSV reader
-    quotes: corpus text belongs in no message.
+    """A library's error for use inside a sentence: its first line, short, without credentials and without the row that
+    Arrow's CSV reader quotes: corpus text belongs in no message.
     """
     lines = str(error).strip().splitlines()
-    return _QUOTED_ROW.sub(r"\1", lines[0])[:_LONGEST_REASON] if lines else type(error).__name__
+    return without_credentials(_QUOTED_ROW.sub(r"\1", lines[0]))[:_LONGEST_REASON] if lines else type(error).__name__

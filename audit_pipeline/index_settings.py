@@ -8,6 +8,7 @@ from pydantic import Field, field_validator
 
 from audit_pipeline.column_settings import CHUNK_COLUMNS, ColumnPath, check_columns
 from audit_pipeline.settings_base import Settings
+from audit_pipeline.uris import holds_credentials
 
 
 class VectorIndexSettings(Settings):
@@ -86,6 +87,16 @@ class IndexSettings(Settings):
     storage_options: dict[str, str] = Field(
         default_factory=dict, repr=False, description="Object store options for LanceDB."
     )
+
+    @field_validator("uri")
+    @classmethod
+    def _no_credentials(cls, uri: str | None) -> str | None:
+        if uri is not None and holds_credentials(uri):
+            raise ValueError(
+                "it holds credentials, which messages would repeat: set them under 'storage_options' or in the "
+                "environment"
+            )
+        return uri
 
     @field_validator("columns")
     @classmethod

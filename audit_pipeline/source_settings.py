@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import re
 from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -11,6 +10,7 @@ from pydantic import Field, field_validator, model_validator
 from audit_pipeline.column_settings import CHUNK_COLUMNS, ColumnPath, check_columns
 from audit_pipeline.format_settings import LanceSettings, MarkdownSettings
 from audit_pipeline.settings_base import Settings, only_under
+from audit_pipeline.uris import holds_credentials
 
 _OBJECT_STORES = ("s3", "gs", "az")
 
@@ -74,9 +74,12 @@ class SourceSettings(Settings):
 
     @model_validator(mode="after")
     def _one_place_for_credentials(self) -> SourceSettings:
-        scheme, found, rest = self.uri.partition("://")
-        if found and re.match(r"[^/@]*:[^/@]*@", rest):
-            raise ValueError("'uri' holds credentials, which messages would repeat: set them under 'storage_options'")
+        scheme, found, _ = self.uri.partition("://")
+        if holds_credentials(self.uri):
+            raise ValueError(
+                "'uri' holds credentials, which messages would repeat: set them under 'storage_options' or in the "
+                "environment"
+            )
         stores = _OBJECT_STORES if self.format != "lance" else (scheme,) if found and scheme != "file" else ()
         if self.storage_options and scheme not in (stores if found else ()):
             raise ValueError(

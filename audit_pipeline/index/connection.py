@@ -10,6 +10,7 @@ from typing import Any
 
 from audit_pipeline.corpus.lance_tables import table_names
 from audit_pipeline.errors import AuditInputError
+from audit_pipeline.uris import without_credentials
 
 
 def connect(
@@ -114,4 +115,4 @@ def sql_string(value: str) -> str:
 def first_line(error: BaseException) -> str:
     """The first line of an error's message, short enough for one sentence."""
     lines = str(error).strip().splitlines()
-    return (lines[0] if lines else type(error).__name__)[:200]
+    return without_credentials(lines[0] if lines else type(error).__name__)[:200]

@@ -35,6 +35,7 @@ from audit_pipeline.index.vector_index import VectorIndex, vector_index_of
 from audit_pipeline.index.vectors import most_frequent_length, to_matrix
 from audit_pipeline.index_settings import IndexSettings
 from audit_pipeline.results import Progress, no_progress
+from audit_pipeline.uris import without_credentials
 
 _ROWS_AT_ONCE = 8192
 
@@ -141,7 +142,7 @@ def _info_of(opened: _Opened, paths: ColumnPaths, settings: IndexSettings, uri: 
     index = vector_index_of(opened.table, paths.vector)
     rows = opened.table.count_rows()
     return IndexInfo(
-        uri=uri,
+        uri=without_credentials(uri),
         table=opened.name,
         version=int(opened.table.version),
         rows=rows,

@@ -6,7 +6,6 @@ import datetime as dt
 import functools
 import json
 import math
-import re
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
@@ -18,6 +17,7 @@ from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.findings import Finding, severities_of, sort_key
 from audit_pipeline.proportions import NOT_MEASURED
 from audit_pipeline.report.alerts import muted_findings
+from audit_pipeline.uris import HIDDEN, without_credentials
 
 SCHEMA_VERSION = 1
 PARTS = (
@@ -43,8 +43,6 @@ PARTS = (
 """The sections of audit.json that stages provide; the rest is provenance that ``build_audit`` takes by name."""
 
 MAX_MISSES = 200
-_HIDDEN = "***"
-_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
 _STRATA = ("by_source", "by_ingestion_date", "by_batch", "by_length_band", "by_position", "by_document")
 
 
@@ -90,7 +88,7 @@ def build_audit(
     }
     audit["misses"] = _some_of_each(audit["misses"])
     plain = to_plain(audit)
-    plain["index"]["uri"] = _CREDENTIALS.sub(f"{_HIDDEN}@", str(plain["index"].get("uri")))
+    plain["index"]["uri"] = without_credentials(str(plain["index"].get("uri")))
     validate_audit(plain)
     return plain
 
@@ -111,11 +109,11 @@ def not_measured(part: str, haystack: int = 0) -> dict[str, Any]:
 
 
 def public_settings(settings: IndexAuditSettings) -> dict[str, Any]:
-    """The settings as JSON values, with storage options and passwords in URIs hidden."""
+    """The settings as JSON values, with storage options and credentials in URIs hidden."""
     public = settings.model_dump(mode="json")
     for part in (public["index"], *public["sources"]):
-        part["storage_options"] = dict.fromkeys(part["storage_options"], _HIDDEN)
-    return _map_strings(public, lambda text: _CREDENTIALS.sub(f"{_HIDDEN}@", text))
+        part["storage_options"] = dict.fromkeys(part["storage_options"], HIDDEN)
+    return _map_strings(public, without_credentials)
 
 
 def validate_audit(audit: Mapping[str, Any]) -> None:

@@ -18,6 +18,7 @@ from audit_pipeline.errors import AuditInputError, reason_of
 from audit_pipeline.report.wording import visible
 from audit_pipeline.settings_file import check_label_files
 from audit_pipeline.stages.workspace import Workspace
+from audit_pipeline.uris import HIDDEN, without_credentials
 
 State = Literal["ok", "warn", "fail", "not_measured"]
 Check = Callable[[], "list[Line]"]
@@ -29,9 +30,7 @@ LEAST_FREE, LITTLE_FREE = 1 << 30, 5 << 30
 """Bytes of disk under which a run will fail, and under which it may."""
 
 _COLUMNS_SHOWN = 12
-_CREDENTIALS = re.compile(r"(?<=//)[^/@\s]+@")
 _SECRET_NAME = re.compile(r"SECRET|TOKEN|PASSWORD|_KEY|CREDENTIAL", re.IGNORECASE)
-_HIDDEN = "***"
 _SHORTEST_SECRET = 6
 
 
@@ -96,10 +95,9 @@ def hiding(indexes: list[IndexAuditSettings]) -> Callable[[str], str]:
     longest_first = sorted((one for one in secrets if len(one) >= _SHORTEST_SECRET), key=len, reverse=True)
 
     def hide(text: str) -> str:
-        text = _CREDENTIALS.sub(f"{_HIDDEN}@", text)
         for secret in longest_first:
-            text = text.replace(secret, _HIDDEN)
-        return text
+            text = text.replace(secret, HIDDEN)
+        return without_credentials(text)
 
     return hide
 

@@ -15,10 +15,12 @@ from audit_pipeline.encoder.protocol import Encoder
 from audit_pipeline.encoder.roles import KNOWN_PROMPTS
 from audit_pipeline.encoder.template import embedded_texts
 from audit_pipeline.encoder_settings import EncoderSettings
+from audit_pipeline.errors import AuditInputError
 from audit_pipeline.index.inspection import Inspection, RoleGuess, inspect_table
 from audit_pipeline.index.inspection_text import render
 from audit_pipeline.index.placeholders import placeholder_rows
 from audit_pipeline.index.snapshot import USABLE
+from audit_pipeline.uris import holds_credentials, without_credentials
 
 ROWS = 6
 """Rows encoded under each prompt and template: enough to tell prompts apart, few enough to wait for."""
@@ -31,6 +33,11 @@ _QUERY_OF = {"passage: ": "query: ", "search_document: ": "search_query: "}
 
 def proposal(uri: str, table: str | None, model: str | None) -> str:
     """YAML of settings for the table, which runs unedited. Raises AuditInputError where the table cannot be read."""
+    if holds_credentials(uri):
+        raise AuditInputError(
+            f"{without_credentials(uri)}: this address holds credentials, which settings and messages would repeat: "
+            "set them in the environment, such as AWS_SECRET_ACCESS_KEY or AZURE_STORAGE_SAS_TOKEN"
+        )
     with tempfile.TemporaryDirectory() as folder:
         inspection = inspect_table(uri, table, Path(folder))
         role = None

@@ -166,6 +166,12 @@ CASES = [
         "commonest: name one table",
     ),
     Case(
+        "inspecting an address that holds credentials",
+        lambda world: proposal("az://container/lance?sig=marked", None, None),
+        "az://container/lance?sig=***: this address holds credentials, which settings and messages would repeat: set "
+        "them in the environment, such as AWS_SECRET_ACCESS_KEY or AZURE_STORAGE_SAS_TOKEN",
+    ),
+    Case(
         "inspecting a folder without vectors",
         no_vectors(lambda uri, world: proposal(uri, None, None)),
         "index.uri: no table in FOLDER/db has a vector column; tables are words: name the folder that holds the index",

@@ -275,17 +275,22 @@ MISTAKES = [
     (
         "a server without its address",
         NAME + SOURCES + "  encoder: {kind: openai_compatible, model: m}\n",
-        "encoder: kind openai_compatible needs 'base_url', an http(s) address without user, query or fragment: write it as https://api.openai.com/v1",
+        "encoder: kind openai_compatible needs 'base_url', an http(s) address without user, query or fragment and with a number as its port: write it as https://api.openai.com/v1",
     ),
     (
         "a server's address that holds a password",
         NAME + SOURCES + "  encoder: {kind: openai_compatible, model: m, base_url: 'https://me:secret@host/v1'}\n",
-        "encoder: kind openai_compatible needs 'base_url', an http(s) address without user, query or fragment: write it as https://api.openai.com/v1",
+        "encoder: kind openai_compatible needs 'base_url', an http(s) address without user, query or fragment and with a number as its port: write it as https://api.openai.com/v1",
     ),
     (
         "a server's address with a query",
         NAME + SOURCES + "  encoder: {kind: openai_compatible, model: m, base_url: 'https://host/v1?key=1'}\n",
-        "encoder: kind openai_compatible needs 'base_url', an http(s) address without user, query or fragment: write it as https://api.openai.com/v1",
+        "encoder: kind openai_compatible needs 'base_url', an http(s) address without user, query or fragment and with a number as its port: write it as https://api.openai.com/v1",
+    ),
+    (
+        "a server's address whose port is no number",
+        NAME + SOURCES + "  encoder: {kind: openai_compatible, model: m, base_url: 'http://host:marked/v1'}\n",
+        "encoder: kind openai_compatible needs 'base_url', an http(s) address without user, query or fragment and with a number as its port: write it as https://api.openai.com/v1",
     ),
     (
         "a server without a model",
@@ -366,9 +371,29 @@ MISTAKES = [
         "sources.0: 'storage_options' belongs to an object store (s3://, gs://, az://): remove it or correct the uri",
     ),
     (
+        "a signature in the address of the table",
+        STANDS + "  index: {managed: false, table: t, uri: 'az://cont/p?sv=1&sig=marked'}\n",
+        "index.uri: it holds credentials, which messages would repeat: set them under 'storage_options' or in the environment",
+    ),
+    (
+        "a signed address of the table",
+        STANDS + "  index: {managed: false, table: t, uri: 's3://b/p?X-Amz-Signature=marked'}\n",
+        "index.uri: it holds credentials, which messages would repeat: set them under 'storage_options' or in the environment",
+    ),
+    (
+        "a password with a slash in the address of the table",
+        STANDS + "  index: {managed: false, table: t, uri: 's3://user:pa/marked@host/b'}\n",
+        "index.uri: it holds credentials, which messages would repeat: set them under 'storage_options' or in the environment",
+    ),
+    (
+        "a signature in the address of a source",
+        NAME + ENCODER + "  sources: [{name: s, uri: 'az://cont/p?sv=1&sig=marked', format: csv}]\n",
+        "sources.0: 'uri' holds credentials, which messages would repeat: set them under 'storage_options' or in the environment",
+    ),
+    (
         "credentials in the address of a source",
         NAME + ENCODER + "  sources: [{name: s, uri: 's3://me:marked@bucket/docs', format: csv}]\n",
-        "sources.0: 'uri' holds credentials, which messages would repeat: set them under 'storage_options'",
+        "sources.0: 'uri' holds credentials, which messages would repeat: set them under 'storage_options' or in the environment",
     ),
     (
         "a long value is shortened",

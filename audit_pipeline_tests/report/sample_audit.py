@@ -31,7 +31,7 @@ def sample_settings(**report: Any) -> IndexAuditSettings:
         "name": "handbook",
         "encoder": {"model": "some/model", "query_prompt": "query: ", "passage_prompt": "passage: "},
         "index": {
-            "uri": "s3://user:hunter2@bucket/lance",
+            "uri": "s3://hunter2@bucket/lance",
             "table": "chunks",
             "managed": False,
             "storage_options": {"aws_secret_access_key": "hunter2"},

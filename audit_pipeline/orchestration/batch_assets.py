@@ -124,7 +124,7 @@ _CHECKS: list[tuple[str, str, dg.AssetCheckSeverity, bool, str, Callable[[Worksp
         "chunks",
         _ERROR,
         True,  # going on would delete the batch from the table
-        "A batch that had rows, and has some still, has at least one that can be used.",
+        "What the batch held and the source store still holds can be used: none of it would be deleted.",
         batches.batch_would_vanish,
     ),
     (

@@ -15,7 +15,7 @@ from audit_pipeline.report.wording import CODES, scope_words, share_words, verdi
 
 CHECKS = {
     "no_rows_rejected": "Rows that cannot be used",
-    "batch_keeps_rows": "No row can be used any more: not written, the table keeps the rows it had",
+    "batch_keeps_rows": "Rows it held can be used no more: not written, the table keeps the rows it had",
     "vectors_can_be_written": "Unusable vectors: not written",
     "table_holds_batch": "The table does not hold the batch as the source store does",
     "covers_all_batches": "Batches of the source store that the table lacks or has in an older state",

@@ -1,19 +1,25 @@
-"""The batches of an index taken together: what is not in it, what failed, what may not be written. No row is read."""
+"""The batches of an index taken together: what is not in it, what failed, what may not be written. No row is judged."""
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
+from audit_pipeline.corpus.batches import parse_batch_key, slug
+from audit_pipeline.corpus.rejections import BEFORE_START
+from audit_pipeline.corpus.text import is_blank
 from audit_pipeline.encoder.fidelity import MISALIGNED, ROLE_MISMATCH, VECTOR_DRIFT
 from audit_pipeline.plural import counted
 from audit_pipeline.stages.ingest import FAULTS, changed_batches, integrity_faults, pending_chunks, pending_folder
 from audit_pipeline.stages.limits import CheckOutcome
 from audit_pipeline.stages.texts import embedded
-from audit_pipeline.stages.workspace import Workspace
+from audit_pipeline.stages.workspace import BatchManifest, Workspace
 from audit_pipeline.state import read_json, read_table, write_json
 
 BATCH_CHECKS = {
@@ -22,6 +28,7 @@ BATCH_CHECKS = {
 }
 """Check on the whole of the batches -> what passes it; the second one belongs to a managed index."""
 
+LOGGER = logging.getLogger("audit_pipeline")
 _NAMED = 5
 _CODE_OF_STATE = {ROLE_MISMATCH: "role_mismatch", MISALIGNED: "misaligned_vectors", VECTOR_DRIFT: "vector_drift"}
 
@@ -82,16 +89,58 @@ def _named(what: str, batches: dict[str, str], of: int) -> CheckOutcome:
     return CheckOutcome(not batches, error=True, text=text, figures={"batches": len(batches), "n": of})
 
 
-def batch_would_vanish(workspace: Workspace, key: str) -> dict[str, int]:
-    """Counts where no row of the batch can be used any more, though it still has rows; empty where all is well.
+def batch_would_vanish(workspace: Workspace, key: str) -> dict[str, int | str]:
+    """Counts and a sentence where to go on would delete rows that the store still has; empty where all is well.
 
-    A column that was renamed does that. To go on would delete all that the table holds of the batch.
+    Either no row of the batch can be used any more, though it still has rows: a column that was renamed does that. Or
+    rows that it held stand in the store with a date that cannot be used, and so in no batch: a date written another
+    way does that, or a clock set back. Rows that the store holds no more, or in another batch, may go.
     """
     known = workspace.manifest(key)
-    rejected = read_table(pending_folder(workspace, key) / "rejected.parquet", ["reason"])
-    if known is None or not known.rows or len(pending_chunks(workspace, key)) or not len(rejected):
+    if known is None or not known.rows:
         return {}
-    return {"rejected": len(rejected), "rows_in_table": known.rows}
+    chunks = pending_chunks(workspace, key)
+    rejected = read_table(pending_folder(workspace, key) / "rejected.parquet", ["reason"])
+    if len(rejected) and not len(chunks):
+        return {"rejected": len(rejected), "rows_in_table": known.rows}
+    undated = _rows_without_a_day(workspace, known, chunks)
+    if not undated:
+        return {}
+    why = (
+        f"batch {key}: {counted(undated, 'row')} of it can be placed nowhere, for the date cannot be used: "
+        "correct the dates in the source store, or delete the rows there"
+    )
+    LOGGER.error(why)
+    return {"rows_without_a_day": undated, "rows_in_table": known.rows, "to_do": why}
+
+
+def _rows_without_a_day(workspace: Workspace, known: BatchManifest, chunks: pa.Table) -> int:
+    """Rows that a batch held and holds no more, which the store has in no batch, since their date cannot be used.
+
+    They are known by their ids. Rows without one may be those of a batch of which nothing is left, if they are as many.
+    Rows before the start date are left out because the settings say so: those may go.
+    """
+    unplaced = workspace.store.unplaced()
+    unplaced = unplaced.filter(pc.not_equal(unplaced["reason"], BEFORE_START))
+    if not len(unplaced):
+        return 0
+    held = read_table(workspace.generation(known) / "chunks.parquet", ["chunk_id"])["chunk_id"]
+    lost = _without(held, chunks["chunk_id"])
+    stranded = lost.filter(pc.is_in(lost, value_set=unplaced["chunk_id"].drop_null().combine_chunks()))
+    scan = workspace.scan()
+    for key, info in scan.batches.items() if len(stranded) else ():
+        if key != known.key and scan.unread_for(info.slug) is None:  # what stands in another batch has only moved
+            stranded = _without(stranded, workspace.store.read_batch(key).chunks["chunk_id"])
+    source = parse_batch_key(known.key)[1]
+    nameless = unplaced.filter(pc.fill_null(is_blank(unplaced["chunk_id"]), True))["source"].to_pylist()
+    may_be_its = sum(raw is None or slug(raw) == source for raw in nameless)
+    if not len(chunks) and may_be_its >= len(lost):
+        return len(lost)
+    return len(stranded)
+
+
+def _without(ids: pa.ChunkedArray, others: pa.ChunkedArray) -> pa.ChunkedArray:
+    return ids.filter(pc.invert(pc.is_in(ids, value_set=others.combine_chunks())))
 
 
 def unusable_vectors(workspace: Workspace, key: str) -> dict[str, int]:

@@ -41,7 +41,8 @@ def changed_batches(workspace: Workspace, scan: StoreScan | None = None) -> list
     """The batches that an ingest would change, by key, from content hashes alone.
 
     ``scan`` is the store as it is (default: the workspace's scan). Batches of a source that it could not read are left
-    out, and so are those of a retired source: of neither is known that it holds nothing any more.
+    out, and so are those of a retired source: of neither is known that it holds nothing any more. A batch dated after
+    today, since the clock or the time zone has changed, is left as it is until its day comes.
     """
     from audit_pipeline.index.connection import holds_table
 
@@ -63,9 +64,9 @@ def changed_batches(workspace: Workspace, scan: StoreScan | None = None) -> list
         elif table_is_gone and info.rows:
             changes.append(BatchChange(key, "lost", info.rows))
     for key, manifest in known.items():
-        source = parse_batch_key(key)[1]
+        period, source = parse_batch_key(key)
         gone = key not in found and source not in retired and scan.unread_for(source) is None
-        if gone and manifest.content_hash != EMPTY:
+        if gone and period <= workspace.today and manifest.content_hash != EMPTY:
             changes.append(BatchChange(key, "emptied", 0))
     return sorted(changes, key=lambda change: change.key)
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -99,7 +100,8 @@ def _first_error(error: ValidationError) -> str:
     if first["type"] == "extra_forbidden":
         known = _fields_at(first["loc"][:-1])
         word = str(first["loc"][-1])
-        return f"{path}: unknown field{did_you_mean(word, known)}; remove it or use one of {', '.join(known)}{more}"
+        hint = did_you_mean(word, known) + _belonging(word)
+        return f"{path}: unknown field{hint}; remove it or use one of {', '.join(known)}{more}"
     if first["type"] == "missing":
         return f"{path}: this field is required: add it{more}"
     if first["type"] == "value_error":
@@ -119,12 +121,32 @@ def _given(error: ErrorDetails) -> str:
     return f", got {textwrap.shorten(repr(error['input']), 80)}"
 
 
+def _belonging(word: str) -> str:
+    """A hint at the sections that have a field of this name, empty where none has."""
+    places = [place for place in _all_fields(IndexAuditSettings, "") if place.rsplit(".", 1)[-1] == word]
+    return f" (it belongs to another section: write it as {' or '.join(places)})" if places else ""
+
+
+def _all_fields(model: type[BaseModel], prefix: str) -> Iterator[str]:
+    """Every field below a section, by its path; those of a list's entries as 'sources[].name'."""
+    for name, field in model.model_fields.items():
+        yield prefix + name
+        section = _section(field.annotation)
+        if section is not None:
+            entries = "[]" if get_origin(field.annotation) is list else ""
+            yield from _all_fields(section, f"{prefix}{name}{entries}.")
+
+
+def _section(annotation: Any) -> type[BaseModel] | None:
+    """The settings class that a field holds, alone, as an alternative or in a list; None for a plain value."""
+    choices = (annotation, *get_args(annotation))
+    return next((one for one in choices if isinstance(one, type) and issubclass(one, BaseModel)), None)
+
+
 def _fields_at(path: tuple[int | str, ...]) -> list[str]:
     model: type[BaseModel] = IndexAuditSettings
     for part in path:
         if isinstance(part, int):
             continue
-        annotation = model.model_fields[part].annotation
-        arguments = getattr(annotation, "__args__", ())
-        model = next((t for t in (annotation, *arguments) if isinstance(t, type) and issubclass(t, BaseModel)), model)
+        model = _section(model.model_fields[part].annotation) or model
     return list(model.model_fields)

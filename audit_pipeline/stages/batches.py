@@ -55,7 +55,7 @@ def batch_check(workspace: Workspace, name: str) -> CheckOutcome:
 def covers_all_batches(workspace: Workspace) -> CheckOutcome:
     """Batches of the source store that the table lacks, or has in an older state."""
     if not workspace.has_store:
-        return CheckOutcome(True, error=False, text="not measured: no sources to tell", figures={"n": 0})
+        return CheckOutcome(True, error=False, text="not measured: no sources to tell")
     if workspace.settings.index.managed:
         scan = workspace.scan(again=True)
         behind = {change.key: change.reason for change in changed_batches(workspace, scan)}

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from audit_pipeline.report.wording import unmeasured_checks
+from audit_pipeline.report.blind_spots import unmeasured
+from audit_pipeline.report.wording import is_measured, unmeasured_checks
 from audit_pipeline.stages.checks import FIGURES, codes_of
 from audit_pipeline.stages.workspace import Workspace
 from audit_pipeline.state import read_json
@@ -14,7 +15,11 @@ from audit_pipeline.state import read_json
 
 @dataclass(frozen=True)
 class CheckOutcome:
-    """Passed or not, how bad, and the figures it rests on. What was not measured passes and says so."""
+    """Passed or not, how bad, and the figures it rests on.
+
+    Dagster knows no third state: what was not measured passes, its text begins with "not measured", and it has no
+    figure.
+    """
 
     passed: bool
     error: bool
@@ -31,17 +36,55 @@ def report_check(workspace: Workspace, name: str) -> CheckOutcome:
         codes = sorted({finding["code"] for finding in errors})
         text = f"error findings: {', '.join(codes)}" if errors else "no error finding"
         return CheckOutcome(not errors, error=True, text=text, figures={"errors": len(errors)})
+    if name == "everything_measured":
+        return _everything_measured(audit)
     if name not in FIGURES:
         return _of_findings(audit["findings"], codes_of(name))
     section, figure = FIGURES[name]
-    measured = (audit[section] or {}).get(figure)
+    measured: Any = (audit[section] or {}).get(figure)
     if name == "labelled_gap":
         breached = any(finding["code"] == "relationship_gap" for finding in audit["findings"])
-        return _compared(measured, not breached, figure, f"held-out ceiling - {limits.labelled_gap}")
-    limit = getattr(limits, name)
-    # As in the findings: a limit counts as breached where the whole interval lies under it.
-    breached = bool(measured and measured["n"] and measured["high"] < limit)
-    return _compared(measured, not breached, figure, str(limit), (audit[section] or {}).get("reason"))
+        limit = f"held-out ceiling - {limits.labelled_gap}"
+    else:
+        # As in the findings: a limit counts as breached where the whole interval lies under it.
+        breached = is_measured(measured) and measured["high"] < getattr(limits, name)
+        limit = str(getattr(limits, name))
+    if why := _why_not_measured(audit, name, measured):
+        return CheckOutcome(True, error=False, text=f"not measured: {why}")
+    return _compared(measured, not breached, figure, limit)
+
+
+def _why_not_measured(audit: Mapping[str, Any], name: str, measured: Any) -> str | None:
+    """Why a check has no figure to compare, None where it has one."""
+    if is_measured(measured):
+        unlimited = name == "labelled_gap" and not is_measured(audit["held_out"]["heldout@10"])
+        return "the held-out ceiling that labelled success is compared with is unknown" if unlimited else None
+    if name == "labelled_gap":
+        return (
+            "no labelled query was asked"
+            if audit["labelled"]
+            else "no labelled queries are configured (labels.queries)"
+        )
+    if name == "self_at_10" and is_measured(audit["self_retrieval"]["self@1"]):
+        return "the application asks for fewer than 10 rows"
+    if name == "ann_recall_at_10":
+        return str(audit["ann_recall"].get("reason") or "no query was asked of both searches")
+    return "no chunk was searched for by its own text"
+
+
+def _everything_measured(audit: Mapping[str, Any]) -> CheckOutcome:
+    """What the report lists as not measured, and what it found too little to decide. It never fails."""
+    absent = unmeasured(audit)
+    undecided = [finding["message"] for finding in audit["findings"] if finding["code"] == "undecided"]
+    parts = [
+        f"{what}: {len(said)} ({' '.join(said)})"
+        for what, said in (("not measured", absent), ("undecided", undecided))
+        if said
+    ]
+    figures = {"not measured": len(absent), "undecided": len(undecided)}
+    return CheckOutcome(
+        True, error=False, text="; ".join(parts) or "everything was measured and decided", figures=figures
+    )
 
 
 def _of_findings(findings: list[Mapping[str, Any]], codes: tuple[str, ...]) -> CheckOutcome:
@@ -62,12 +105,7 @@ def _of_findings(findings: list[Mapping[str, Any]], codes: tuple[str, ...]) -> C
     return CheckOutcome(not failing, error=errors > 0, text=text, figures=figures)
 
 
-def _compared(
-    measured: dict[str, Any] | None, passed: bool, figure: str, limit: str, reason: str | None = None
-) -> CheckOutcome:
-    if not measured or not measured["n"]:
-        text = f"{figure}: not measured" + (f" ({reason})" if reason else "")
-        return CheckOutcome(True, error=False, text=text, figures={"n": 0})
+def _compared(measured: Mapping[str, Any], passed: bool, figure: str, limit: str) -> CheckOutcome:
     interval = f"[{measured['low']:.3f}, {measured['high']:.3f}]"
     text = f"{figure} {measured['value']:.3f} {interval}, n {measured['n']}; limit {limit}"
     return CheckOutcome(passed, error=False, text=text, figures={figure: measured["value"], "n": measured["n"]})

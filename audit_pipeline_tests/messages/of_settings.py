@@ -39,6 +39,18 @@ MISTAKES = [
         "sources.0.url: unknown field (did you mean 'uri'?); remove it or use one of name, uri, …",
     ),
     (
+        "a field of another section, named with it",
+        NAME + ENCODER + "  sources: [{name: api, uri: api.jsonl, format: jsonl, history: wait}]\n",
+        "sources.0.history: unknown field (it belongs to another section: write it as automation.history); "
+        "remove it or use one of name, uri, …",
+    ),
+    (
+        "a field of two other sections, named with both",
+        GOOD + "  uri: /db\n",
+        "uri: unknown field (it belongs to another section: write it as sources[].uri or index.uri); "
+        "remove it or use one of name, start_date, …",
+    ),
+    (
         "unknown field unlike any other",
         GOOD + "  zzz: 1\n",
         "zzz: unknown field; remove it or use one of name, start_date, …",

@@ -22,7 +22,11 @@ NOT_MEASURED = figure(None, None, None, 0)
 CLEAN: dict[str, Any] = {
     "self_retrieval": {"self@1": GOOD, "self@10": GOOD},
     "ann_recall": {"ann_recall@10": GOOD},
+    "ann_sweep": {"n": 100},
+    "held_out": {"heldout@10": figure(0.85, 0.81, 0.88, 300)},
     "labelled": {"labelled_success@10": figure(0.8, 0.75, 0.84, 250)},
+    "observed": {"n": 50},
+    "duplicates": {"recommended": {"provisional": False}, "clusters": {}},
     "findings": [],
 }
 
@@ -87,24 +91,57 @@ def test_the_labelled_gap_follows_the_finding(tmp_path: Path) -> None:
     assert failed.figures == {"labelled_success@10": 0.8, "n": 250}
 
 
-def test_an_exact_search_has_no_ann_recall_to_pass_and_the_check_says_why(tmp_path: Path) -> None:
-    exact = {"ann_recall": {"ann_recall@10": NOT_MEASURED, "reason": "every search is exact: no ANN index"}}
-    found = outcome(tmp_path, {**CLEAN, **exact}, "ann_recall_at_10")
-    assert found.text == "ann_recall@10: not measured (every search is exact: no ANN index)"
-    assert found.figures == {"n": 0}
+NO_TEN = {"self_retrieval": {"self@1": GOOD, "self@10": None}}
+EXACT = {"ann_recall": {"ann_recall@10": NOT_MEASURED, "reason": "every search is exact: no ANN index"}}
 
 
 @pytest.mark.parametrize(
-    ("check", "change"),
+    ("check", "change", "why"),
     [
-        ("self_at_1", {"self_retrieval": {"self@1": NOT_MEASURED, "self@10": None}}),
-        ("self_at_10", {"self_retrieval": {"self@1": GOOD, "self@10": None}}),
-        ("ann_recall_at_10", {"ann_recall": {"ann_recall@10": NOT_MEASURED}}),
-        ("labelled_gap", {"labelled": None}),
+        (
+            "self_at_1",
+            {"self_retrieval": {"self@1": NOT_MEASURED, "self@10": None}},
+            "no chunk was searched for by its",
+        ),
+        (
+            "self_at_10",
+            {"self_retrieval": {"self@1": NOT_MEASURED, "self@10": None}},
+            "no chunk was searched for by its",
+        ),
+        ("self_at_10", NO_TEN, "the application asks for fewer than 10 rows"),
+        ("ann_recall_at_10", EXACT, "every search is exact: no ANN index"),
+        ("labelled_gap", {"labelled": None}, "no labelled queries are configured (labels.queries)"),
+        ("labelled_gap", {"labelled": {"labelled_success@10": NOT_MEASURED}}, "no labelled query was asked"),
+        ("labelled_gap", {"held_out": {"heldout@10": NOT_MEASURED}}, "the held-out ceiling that labelled success"),
     ],
 )
-def test_what_was_not_measured_passes_and_says_so(tmp_path: Path, check: str, change: dict[str, Any]) -> None:
+def test_what_was_not_measured_passes_says_so_first_and_has_no_figure(
+    tmp_path: Path, check: str, change: dict[str, Any], why: str
+) -> None:
     found = outcome(tmp_path, {**CLEAN, **change}, check)
     assert found.passed
-    assert found.text.endswith("not measured")
-    assert found.figures == {"n": 0}
+    assert found.text.startswith(f"not measured: {why}")
+    assert found.figures == {}
+
+
+def test_everything_measured_says_what_was_not_and_what_is_undecided_and_never_fails(tmp_path: Path) -> None:
+    clean = outcome(tmp_path, CLEAN, "everything_measured")
+    assert (clean.text, clean.figures) == ("everything was measured and decided", {"not measured": 0, "undecided": 0})
+    findings = [
+        {"code": "undecided", "severity": "info", "message": "self@10 is undecided.", "evidence": {}},
+        {
+            "code": "not_measured",
+            "severity": "info",
+            "message": "Roles were not looked at.",
+            "remedy": "Name an encoder.",
+            "scope": {"source": "api"},
+            "evidence": {},
+        },
+    ]
+    found = outcome(tmp_path, {**CLEAN, **NO_TEN, "findings": findings}, "everything_measured")
+    assert found.passed
+    assert found.text == (
+        "not measured: 2 (self@10: the application asks for fewer than 10 rows. "
+        "Roles were not looked at. (source api) Name an encoder.); undecided: 1 (self@10 is undecided.)"
+    )
+    assert found.figures == {"not measured": 2, "undecided": 1}

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from audit_pipeline.corpus.batches import display_source, parse_batch_key, period_start, slug
-from audit_pipeline.corpus.scans import BatchInfo
+from audit_pipeline.corpus.scans import BatchInfo, StoreScan
 from audit_pipeline.errors import AuditInputError
 from audit_pipeline.plural import counted
 from audit_pipeline.stages.ingest import BatchChange, changed_batches, generation_of
@@ -32,11 +32,17 @@ class Request:
     """One batch to be brought up to date. A state of a batch has one ``run_key``: it is never asked for twice."""
 
     change: BatchChange
-    run_key: str
+    cell: str  # batch key and count of ingests
+    generation: str
+    turn: int
+
+    @property
+    def run_key(self) -> str:
+        return _run_key(self.cell, self.generation, self.turn)
 
     @property
     def digest(self) -> str:
-        return hashlib.sha256(self.run_key.encode()).hexdigest()[:10]
+        return _digest(self.run_key)
 
 
 @dataclass(frozen=True)
@@ -64,8 +70,8 @@ class TableLook:
 
 @dataclass
 class _Memory:
-    """What one look tells the next: short digests of what was ``requested`` and is not up to date, and by source the
-    last period it had when it was seen first.
+    """What one look tells the next: short digests of what was ``requested`` and is not up to date, by source the last
+    period it had when it was seen first, and by batch and count of ingests how often each content was ``asked`` for.
 
     It is kept in the state folder, and the cursor is its name: Dagster keeps the cursor of every look for days. The
     memory of the look before is left there, for where this look's cursor is never kept.
@@ -73,6 +79,20 @@ class _Memory:
 
     requested: list[str] = field(default_factory=list)
     history: dict[str, str] = field(default_factory=dict)
+    asked: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    def turn(self, cell: str, generation: str) -> int:
+        """How often before a batch had come to this content: what it was asked for and is still waited for is not over.
+
+        A content that could not be ingested, went, and comes back is asked for again, which needs another run key.
+        """
+        times = self.asked.get(cell, {}).get(generation, 0)
+        return times - 1 if times and self.waits_for(cell, generation) else times
+
+    def waits_for(self, cell: str, generation: str) -> bool:
+        """Whether the content, as it was asked for last, was not up to date at the look before."""
+        times = self.asked.get(cell, {}).get(generation, 0)
+        return _digest(_run_key(cell, generation, max(times - 1, 0))) in self.requested
 
 
 def find_first_day(workspace: Workspace) -> dict[str, AuditInputError]:
@@ -105,7 +125,9 @@ def discover(
     for info in scan.batches.values():
         latest[info.slug] = max(info.period, latest.get(info.slug, info.period))
     memory.history = {source: day.isoformat() for source, day in latest.items()} | memory.history
-    pending = [_request(workspace, change, scan.batches.get(change.key)) for change in changed_batches(workspace, scan)]
+    pending = [
+        _request(workspace, memory, change, scan.batches.get(change.key)) for change in changed_batches(workspace, scan)
+    ]
     early = [one for one in pending if grid_start is not None and parse_batch_key(one.change.key)[0] < grid_start]
     if early:
         workspace.state.extend_back_to(min(parse_batch_key(one.change.key)[0] for one in early))
@@ -123,8 +145,19 @@ def discover(
     if len(new) > most:
         notes.append(f"{counted(len(new) - most, 'more batch', 'more batches')}: asked for by the next looks")
     asked_now = {one.digest for one in asked}
-    memory.requested = [one.digest for one in eligible if one.digest in before | asked_now]
-    known = {parse_batch_key(manifest.key)[1] for manifest in workspace.manifests()}
+    manifests = workspace.manifests()
+    unseen = _of_unread(memory, scan)
+    memory.requested = [one.digest for one in eligible if one.digest in before | asked_now] + unseen
+    ingests = {manifest.key: manifest.ingests for manifest in manifests}
+    memory.asked = {
+        cell: times
+        for cell, times in memory.asked.items()
+        if cell == _cell(of := cell.rpartition(" ")[0], ingests.get(of, 0))
+    }
+    for one in eligible:
+        if one.digest in before | asked_now:
+            memory.asked.setdefault(one.cell, {})[one.generation] = one.turn + 1
+    known = {parse_batch_key(manifest.key)[1] for manifest in manifests}
     sources = sorted({info.slug for info in scan.batches.values()} | known)
     asked_before = [one.change.key for one in eligible if one.digest in before]
     return Discovery(sources, asked, notes, _remember(workspace, memory, cursor), asked_before)
@@ -182,10 +215,39 @@ def look_at_table(workspace: Workspace, cursor: str | None) -> TableLook:
     return TableLook(f"{count} {state}", [words], json.dumps({"asked": state, "seen": state, "count": count}))
 
 
-def _request(workspace: Workspace, change: BatchChange, info: BatchInfo | None) -> Request:
-    """The count of ingests makes a batch that returns to an earlier content a new request: run keys hold for ever."""
+def _request(workspace: Workspace, memory: _Memory, change: BatchChange, info: BatchInfo | None) -> Request:
+    """The counts of ingests and of turns make a batch that returns to a content a new request: run keys hold for ever.
+
+    Where the memory is lost, the first turn's run key is one that Dagster knows, so nothing is run again.
+    """
     manifest = workspace.manifest(change.key)
-    return Request(change, f"{change.key} {manifest.ingests if manifest else 0} {generation_of(workspace, info)}")
+    cell, generation = _cell(change.key, manifest.ingests if manifest else 0), generation_of(workspace, info)
+    return Request(change, cell, generation, memory.turn(cell, generation))
+
+
+def _of_unread(memory: _Memory, scan: StoreScan) -> list[str]:
+    """Digests of what was asked for of sources that cannot be read now: whether it is up to date is not known."""
+    if not scan.unread:
+        return []
+    return [
+        _digest(_run_key(cell, generation, times - 1))
+        for cell, of_cell in memory.asked.items()
+        for generation, times in of_cell.items()
+        if memory.waits_for(cell, generation)
+        and scan.unread_for(parse_batch_key(cell.rpartition(" ")[0])[1]) is not None
+    ]
+
+
+def _cell(key: str, ingests: int) -> str:
+    return f"{key} {ingests}"
+
+
+def _run_key(cell: str, generation: str, turn: int) -> str:
+    return f"{cell} {generation} {turn}" if turn else f"{cell} {generation}"
+
+
+def _digest(run_key: str) -> str:
+    return hashlib.sha256(run_key.encode()).hexdigest()[:10]
 
 
 def _is_history(workspace: Workspace, change: BatchChange, memory: _Memory) -> bool:

@@ -105,6 +105,41 @@ def test_a_changed_batch_is_asked_for_once_and_one_that_returns_to_an_earlier_te
     assert len(set(keys)) == 3
 
 
+def on_the_second(folder: Path, text: str) -> None:
+    write(folder, "a", {day: f"a on {day}" for day in DAYS} | {DAYS[1]: text})
+
+
+def test_a_text_that_could_not_be_ingested_went_and_comes_back_is_asked_for_again(store: Path) -> None:
+    ingest(two_sources(store), *A, *B)
+    cursor, keys = None, []
+    for text in ("a change", "a on 2026-01-03", "a change", "a on 2026-01-03", "a change"):
+        on_the_second(store, text)
+        found = discover(two_sources(store), cursor)
+        again = discover(two_sources(store), found.cursor)  # queued, running or failed: asked for once each time
+        assert again.requests == []
+        keys += [one.run_key for one in found.requests]
+        cursor = again.cursor
+    assert len(keys) == len(set(keys)) == 3
+    assert [one.run_key for one in discover(two_sources(store), None).requests] == keys[:1]  # which Dagster knows
+    ingest(two_sources(store), A[1])
+    after = discover(two_sources(store), cursor)
+    path = store / "state" / "audits" / "small" / "discovery" / f"{json.loads(after.cursor)['memory']}.json"
+    memory = json.loads(path.read_text())
+    assert (after.requests, memory["requested"], memory["asked"]) == ([], [], {})
+
+
+def test_what_was_asked_for_is_not_asked_for_again_where_its_source_could_not_be_read_meanwhile(store: Path) -> None:
+    ingest(two_sources(store), *A, *B)
+    on_the_second(store, "a change")
+    first = discover(two_sources(store), None)
+    assert asked(first) == [(A[1], "changed")]
+    (store / "a.jsonl").write_text("{broken\n", encoding="utf-8")
+    unread = discover(two_sources(store), first.cursor)
+    assert unread.requests == []
+    on_the_second(store, "a change")
+    assert discover(two_sources(store), unread.cursor).requests == []
+
+
 def test_an_emptied_batch_is_asked_for_once_and_its_source_stays_known(store: Path) -> None:
     ingest(two_sources(store), *A, *B)
     sources = [{"name": "b", "uri": "b.jsonl", "format": "jsonl"}]

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from audit_pipeline import schemas
 from audit_pipeline.corpus.text import sha256_hex
@@ -34,6 +35,14 @@ def rows_of_batch(opened: Any, batch: str, columns: Sequence[str]) -> pa.Table:
     """These columns of one batch's rows, in table order."""
     held = opened.search().where(f"batch = {sql_string(batch)}").select(["batch"]).with_row_id(True).to_arrow()
     return opened.take_row_ids(held["_rowid"].to_pylist()).select(list(columns)).to_arrow()
+
+
+def rows_elsewhere(opened: Any, batch: str, ids: pa.Array) -> pa.Table:
+    """(chunk_id, batch) of the rows that have one of these ids and belong to another batch."""
+    others = opened.search().where(f"batch != {sql_string(batch)}").select(["chunk_id", "batch"])
+    schema = pa.schema([opened.schema.field(name).remove_metadata() for name in ("chunk_id", "batch")])
+    found = [block.filter(pc.is_in(block["chunk_id"], value_set=ids)) for block in others.to_batches()]
+    return pa.Table.from_batches([block.cast(schema) for block in found if len(block)], schema)
 
 
 def read_batch(

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from filelock import FileLock
 
 from audit_pipeline.errors import AuditInputError
-from audit_pipeline.index.batch_rows import batch_session, rows_of_batch
+from audit_pipeline.index.batch_rows import batch_session, rows_elsewhere, rows_of_batch
 from audit_pipeline.index.connection import connect, find_table, first_line, open_table, sql_string
 from audit_pipeline.index.vector_index import vector_index_of
 from audit_pipeline.index_settings import VectorIndexSettings
@@ -52,20 +52,21 @@ def replace_batch(
     batch: str,
     *,
     storage_options: dict[str, str] | None = None,
+    taking: Callable[[pa.Table], None] | None = None,
 ) -> ReplaceReport:
     """Make ``chunks`` all that the table holds of one batch, in one commit.
 
     ``chunks`` has the columns of ``schemas.CHUNKS`` and may be empty: then the batch's rows are deleted. ``vectors``
     (n, d) float32 are aligned with it. The table is created on first use. Rows that are there already, equal in every
     column, are not written again; without any change there is no new version. A row whose chunk_id stands in another
-    batch moves. Several processes may write at once, the same batch too: chunk_id is the table's primary key, by which
-    LanceDB sees that two commits bring one id, and makes the later one anew. Where hundreds of batches have left a
-    small file each, these are joined, which is a commit that changes no row. Raises AuditInputError for bad vectors or
-    columns unlike the table's.
+    batch moves: ``taking`` is called with such rows (chunk_id, batch) before the commit, where there are any. Several
+    processes may write at once, the same batch too: chunk_id is the table's primary key, by which LanceDB sees that two
+    commits bring one id, and makes the later one anew. Where hundreds of batches have left a small file each, these are
+    joined, which is a commit that changes no row. Raises AuditInputError for bad vectors or columns unlike the table's.
     """
     _check_rows(chunks, vectors, batch)
     rows = chunks if chunks.num_rows == 0 else _keyed(chunks.append_column("vector", _fixed_size_lists(vectors)))
-    return _with_retries(lambda: _replace(uri, table, rows, batch, storage_options))
+    return _with_retries(lambda: _replace(uri, table, rows, batch, storage_options, taking))
 
 
 def build_vector_index(
@@ -85,7 +86,14 @@ def build_vector_index(
     return _with_retries(lambda: _build(uri, table, settings, metric, storage_options))
 
 
-def _replace(uri: str, name: str, rows: pa.Table, batch: str, storage_options: dict[str, str] | None) -> ReplaceReport:
+def _replace(
+    uri: str,
+    name: str,
+    rows: pa.Table,
+    batch: str,
+    storage_options: dict[str, str] | None,
+    taking: Callable[[pa.Table], None] | None,
+) -> ReplaceReport:
     database = connect(uri, storage_options, create=True, session=batch_session())
     target = find_table(database, name)
     if target is None:
@@ -96,7 +104,7 @@ def _replace(uri: str, name: str, rows: pa.Table, batch: str, storage_options: d
             if find_table(database, name) is None:
                 created = database.create_table(name, rows)
                 return ReplaceReport(created.version, rows.num_rows, 0, 0)
-        return _replace(uri, name, rows, batch, storage_options)
+        return _replace(uri, name, rows, batch, storage_options, taking)
     if rows.num_rows == 0:
         held = f"batch = {sql_string(batch)}"
         gone = target.count_rows(held)
@@ -123,6 +131,11 @@ def _replace(uri: str, name: str, rows: pa.Table, batch: str, storage_options: d
     if source.num_rows == 0:
         target.delete(condition)
         return ReplaceReport(target.version, 0, 0, len(gone_ids))
+    added = changed["chunk_id"].filter(pc.invert(pc.is_in(changed["chunk_id"], value_set=_one(present["chunk_id"]))))
+    if taking is not None and len(added):
+        elsewhere = rows_elsewhere(target, batch, _one(added))
+        if len(elsewhere):
+            taking(elsewhere)
     merge = target.merge_insert("chunk_id").when_matched_update_all().when_not_matched_insert_all()
     if len(gone_ids):
         merge = merge.when_not_matched_by_source_delete(condition)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,10 +19,20 @@ from audit_pipeline.errors import AuditInputError
 from audit_pipeline.index.snapshot import USABLE
 from audit_pipeline.stages.provenance import PROVENANCE, provenance_as_configured
 from audit_pipeline.stages.texts import embedded, with_tokens
+from audit_pipeline.stages.unsettled import (
+    begin_writing,
+    end_writing,
+    is_settled,
+    is_written,
+    mark_taken,
+    settle,
+    unsettled_keys,
+)
 from audit_pipeline.stages.workspace import BatchManifest, Workspace
 from audit_pipeline.state import read_json, read_table, remove_folder, write_json, write_table
 
 EMPTY = "empty"
+FILES = ("chunks.parquet", "rejected.parquet", "probes.parquet", "signatures.parquet", "integrity.parquet", PROVENANCE)
 FAULTS = ("missing_rows", "orphan_rows", "duplicate_ids", "invalid_vectors", "text_drift", "vector_drift")
 
 
@@ -29,7 +40,9 @@ FAULTS = ("missing_rows", "orphan_rows", "duplicate_ids", "invalid_vectors", "te
 class BatchChange:
     """One batch that is not up to date.
 
-    ``reason`` is new, changed, resettled (ingested under other settings), lost (the table itself is gone) or emptied.
+    ``reason`` is new, changed, resettled (ingested under other settings), lost (the table itself is gone), unfinished
+    (its rows in the table may not be those of its last ingest: one that died, or another batch took some over and the
+    store has them here again) or emptied.
     """
 
     key: str
@@ -50,6 +63,7 @@ def changed_batches(workspace: Workspace, scan: StoreScan | None = None) -> list
     found = {key: info for key, info in scan.batches.items() if scan.unread_for(info.slug) is None}
     retired = {slug(source.name) for source in workspace.settings.sources if source.retired}
     known = {manifest.key: manifest for manifest in workspace.manifests()}
+    unsettled = unsettled_keys(workspace)
     settings = workspace.settings.index
     table_is_gone = bool(known) and not holds_table(workspace.index_uri, settings.table, settings.storage_options)
     changes = []
@@ -63,10 +77,13 @@ def changed_batches(workspace: Workspace, scan: StoreScan | None = None) -> list
             changes.append(BatchChange(key, "resettled", info.rows))
         elif table_is_gone and info.rows:
             changes.append(BatchChange(key, "lost", info.rows))
-    for key, manifest in known.items():
-        period, source = parse_batch_key(key)
+        elif key in unsettled and not is_settled(workspace, manifest):
+            changes.append(BatchChange(key, "unfinished", info.rows))
+    for key in known.keys() | unsettled:
+        (period, source), manifest = parse_batch_key(key), known.get(key)
         gone = key not in found and source not in retired and scan.unread_for(source) is None
-        if gone and period <= workspace.today and manifest.content_hash != EMPTY:
+        held = manifest is None or manifest.content_hash != EMPTY or not is_settled(workspace, manifest)
+        if gone and period <= workspace.today and held:
             changes.append(BatchChange(key, "emptied", 0))
     return sorted(changes, key=lambda change: change.key)
 
@@ -75,16 +92,27 @@ def ingest_chunks(workspace: Workspace, key: str) -> dict[str, int] | None:
     """Validated rows of the batch into a new generation; None for a cell that never held anything."""
     scan = workspace.scan()  # first: it reads the store, and the rows must be those whose content hash it has
     rows = workspace.store.read_batch(key)
-    manifest = workspace.manifest(key)
-    if not len(rows.chunks) and not len(rows.rejected) and manifest is None:
+    known, info = workspace.manifest(key), scan.batches.get(key)
+    if info is None and known is None and key not in unsettled_keys(workspace):
         return None
     _refuse_ids_of_unread(workspace, key, rows.chunks["chunk_id"])
     chunks = with_tokens(workspace, rows.chunks)
-    generation = generation_of(workspace, scan.batches.get(key))
+    generation = generation_of(workspace, info)
     folder = workspace.state.batch(key) / generation
     write_table(folder / "chunks.parquet", chunks)
     write_table(folder / "rejected.parquet", rows.rejected)
-    write_json(workspace.state.batch(key) / "pending.json", {"generation": generation})
+    period, source_slug = parse_batch_key(key)
+    pending = BatchManifest(
+        key=key,
+        source=info.source if info else known.source if known else scan.slugs.get(source_slug, source_slug),
+        ingestion_date=period.isoformat(),
+        rows=len(rows.chunks),
+        rejected=len(rows.rejected),
+        content_hash=info.content_hash if info else EMPTY,
+        settings_hash=workspace.settings_hash,
+        generation=generation,
+    )
+    write_json(workspace.state.batch(key) / "pending.json", asdict(pending))
     return {"rows": len(chunks), "rejected": len(rows.rejected)}
 
 
@@ -133,12 +161,29 @@ def ingest_signatures(workspace: Workspace, key: str) -> int:
 
 
 def ingest_index_rows(workspace: Workspace, key: str) -> dict[str, int]:
-    """The batch's rows in the managed table, replaced in one commit."""
+    """The batch's rows in the managed table, replaced in one commit.
+
+    Rows that stand under other batches move, which is written down at those first. Raises AuditInputError where the
+    settings have changed since the chunks were made, or another run wrote the batch's rows of another state meanwhile.
+    """
     from audit_pipeline.index.managed import replace_batch
 
-    chunks = pending_chunks(workspace, key)
+    pending = pending_manifest(workspace, key)
+    if pending.settings_hash != workspace.settings_hash:
+        raise AuditInputError(
+            f"{workspace.settings.name}: the chunks of batch {key} were made under other settings: "
+            "materialise 'chunks' again"
+        )
+    chunks = read_table(workspace.generation(pending) / "chunks.parquet")
     settings = workspace.settings
     encoded = workspace.encode(settings.encoder.passage_arm, embedded(workspace, chunks))
+    moved: list[pa.Table] = []
+
+    def take(rows: pa.Table) -> None:
+        mark_taken(workspace, rows)
+        moved.append(rows)
+
+    before = begin_writing(workspace, key, pending.generation)
     report = replace_batch(
         workspace.index_uri,
         settings.index.table,
@@ -146,7 +191,11 @@ def ingest_index_rows(workspace: Workspace, key: str) -> dict[str, int]:
         encoded.vectors,
         key,
         storage_options=settings.index.storage_options,
+        taking=take,
     )
+    for rows in moved:
+        mark_taken(workspace, rows)  # a batch that was finished meanwhile has forgotten it
+    end_writing(workspace, key, pending.generation, before)
     return {"inserted": report.inserted, "updated": report.updated, "deleted": report.deleted}
 
 
@@ -209,38 +258,24 @@ def _counts(integrity: pa.Table) -> dict[str, int]:
 
 
 def finish_batch(workspace: Workspace, key: str) -> BatchManifest:
-    """Declares the batch's pending generation current, and removes the files of the one before."""
-    folder = workspace.state.batch(key)
-    generation = pending_generation(workspace, key)
-    info = workspace.scan().batches.get(key)
-    known = workspace.manifest(key)
-    period, _ = parse_batch_key(key)
-    if info is None:
-        assert known is not None  # ingest_chunks has skipped a cell that never held anything
-        manifest = replace(
-            known,
-            rows=0,
-            rejected=0,
-            content_hash=EMPTY,
-            settings_hash=workspace.settings_hash,
-            generation=generation,
-            ingests=known.ingests + 1,
+    """Declares the batch's pending generation current, and removes the files of the one before.
+
+    Raises AuditInputError where its rows are not those that were committed last, or not all its files are there.
+    """
+    folder, known = workspace.state.batch(key), workspace.manifest(key)
+    pending = pending_manifest(workspace, key)
+    files = workspace.generation(pending)
+    whole = all((files / name).exists() for name in FILES)
+    if not whole or not is_written(workspace, key, pending.generation):
+        raise AuditInputError(
+            f"{workspace.settings.name}: the table does not have batch {key} as its chunks were last read: "
+            "run it again from 'chunks'"
         )
-    else:
-        manifest = BatchManifest(
-            key=key,
-            source=info.source,
-            ingestion_date=period.isoformat(),
-            rows=info.rows,
-            rejected=info.rejected,
-            content_hash=info.content_hash,
-            settings_hash=workspace.settings_hash,
-            generation=generation,
-            ingests=known.ingests + 1 if known else 1,
-        )
+    manifest = replace(pending, ingests=known.ingests + 1 if known else 1)
     workspace.write_manifest(manifest)
+    settle(workspace, manifest)
     for other in folder.iterdir():
-        if other.is_dir() and other.name != generation:
+        if other.is_dir() and other.name != manifest.generation:
             remove_folder(other)
     return manifest
 
@@ -253,10 +288,27 @@ def generation_of(workspace: Workspace, info: BatchInfo | None) -> str:
 
 def pending_generation(workspace: Workspace, key: str) -> str:
     """The generation that ingest_chunks wrote last."""
+    return str(_pending(workspace, key)["generation"])
+
+
+def pending_manifest(workspace: Workspace, key: str) -> BatchManifest:
+    """What ingest_chunks last read of the batch: the manifest it has once it is finished."""
+    pending = _pending(workspace, key)
+    if "content_hash" not in pending:  # of an earlier version, which left this to the end
+        raise _no_chunks(workspace, key)
+    return BatchManifest(**pending)
+
+
+def _pending(workspace: Workspace, key: str) -> dict[str, Any]:
     path = workspace.state.batch(key) / "pending.json"
     if not path.exists():
-        raise AuditInputError(f"{workspace.settings.name}: batch {key} has no chunks yet: materialise 'chunks' first")
-    return str(read_json(path)["generation"])
+        raise _no_chunks(workspace, key)
+    found: dict[str, Any] = read_json(path)
+    return found
+
+
+def _no_chunks(workspace: Workspace, key: str) -> AuditInputError:
+    return AuditInputError(f"{workspace.settings.name}: batch {key} has no chunks yet: materialise 'chunks' first")
 
 
 def pending_folder(workspace: Workspace, key: str) -> Path:

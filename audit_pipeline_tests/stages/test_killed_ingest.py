@@ -150,6 +150,8 @@ def test_a_batch_killed_before_any_of_its_writes_is_made_whole_by_the_next_run(
         "provenance.json",
         "signatures.parquet",
         "signatures.json",
+        "unsettled.json",
+        "unsettled.json",
         "integrity.parquet",
         "batch.json",
     ]

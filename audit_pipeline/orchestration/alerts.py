@@ -7,6 +7,7 @@ A failed check does not fail its run, so alerts on failed runs alone would stay 
 import datetime as dt
 import os
 from collections.abc import Iterable
+from dataclasses import replace
 
 import dagster as dg
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
@@ -19,8 +20,10 @@ from audit_pipeline.orchestration.naming import alert_sensor_name, audit_job_nam
 from audit_pipeline.orchestration.runs import ASSET_JOB, is_of_index
 from audit_pipeline.orchestration.slack import post_to_channel, refuse_missing_extra
 from audit_pipeline.orchestration.workspaces import state_root
+from audit_pipeline.plural import some
 from audit_pipeline.report.alerts import Item
 from audit_pipeline.stages.alerting import Failures, Send, tell_news
+from audit_pipeline.stages.batches import WHICH
 from audit_pipeline.state import StateFolder
 from audit_pipeline.webhook import NotPostedError, post
 
@@ -107,10 +110,19 @@ def _checks(settings: IndexAuditSettings, instance: dg.DagsterInstance) -> tuple
     for info in instance.event_log_storage.get_asset_check_partition_info(keys):
         item = _check(settings, info.check_key.name, info.partition_key)
         if info.latest_execution_status == AssetCheckExecutionRecordStatus.FAILED:
-            failed.append(item)
+            failed.append(replace(item, which=_which(instance, info.check_key)) if not item.scope else item)
         elif info.latest_execution_status == AssetCheckExecutionRecordStatus.PLANNED:
             unsettled.append(item)
     return failed, unsettled
+
+
+def _which(instance: dg.DagsterInstance, key: dg.AssetCheckKey) -> str:
+    """What a check on all batches together failed on when it was last made: its keys alone, no words of an error."""
+    failed = {AssetCheckExecutionRecordStatus.FAILED}
+    for record in instance.event_log_storage.get_asset_check_execution_history(key, limit=1, status=failed):
+        listed = record.evaluation.metadata.get(WHICH) if record.evaluation is not None else None
+        return some([str(one) for one in listed.value]) if isinstance(listed, dg.JsonMetadataValue) else ""
+    return ""
 
 
 def _check(settings: IndexAuditSettings, name: str, batch: str | None) -> Item:

@@ -18,6 +18,7 @@ class Item:
     """One thing that stands wrong: a finding, a check that failed, or a run that failed.
 
     ``scope`` is as in findings, of a run its ``run`` (id) and ``ingestion_date`` and ``source`` where it had a batch.
+    ``which`` names what a check on all batches together failed on; it is shown, and tells no two items apart.
     """
 
     kind: Literal["finding", "check", "run"]
@@ -27,6 +28,7 @@ class Item:
     severity: Severity | None = None
     share: float | None = None
     n_compared: int = 0
+    which: str = ""
 
     @property
     def place(self) -> str:

@@ -124,11 +124,11 @@ def _group_text(group: Sequence[Item], gone: Sequence[Item]) -> str:
 
 def _place(item: Item, gone: Sequence[Item]) -> str:
     """Where it is: names are the corpus's, so they stand as code, where no mark-up, emoji or mention is read."""
-    words = scope_words(item.scope)
+    words = visible(item.which) or scope_words(item.scope)
     if item.kind == "run":
         words = f"run {item.scope['run']}" + (f", {words}" if len(item.scope) > 1 else "")
     words = _escaped(words, _LONGEST_PLACE).replace("`", "'")
-    words = f"`{words}`" if item.scope else words
+    words = f"`{words}`" if item.scope or item.which else words
     if item.kind == "finding":
         words += f": {share_words({'share': item.share, 'n_compared': item.n_compared})}"
     return words + (" (no longer found)" if any(one.is_same(item) for one in gone) else "")

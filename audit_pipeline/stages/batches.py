@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from collections.abc import Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ from audit_pipeline.corpus.batches import parse_batch_key, slug
 from audit_pipeline.corpus.rejections import BEFORE_START
 from audit_pipeline.corpus.text import is_blank
 from audit_pipeline.encoder.fidelity import MISALIGNED, ROLE_MISMATCH, VECTOR_DRIFT
-from audit_pipeline.plural import counted
+from audit_pipeline.plural import counted, some
 from audit_pipeline.stages.ingest import FAULTS, changed_batches, integrity_faults, pending_chunks, pending_folder
 from audit_pipeline.stages.limits import CheckOutcome
 from audit_pipeline.stages.texts import embedded
@@ -29,7 +30,9 @@ BATCH_CHECKS = {
 """Check on the whole of the batches -> what passes it; the second one belongs to a managed index."""
 
 LOGGER = logging.getLogger("audit_pipeline")
-_NAMED = 5
+WHICH = "which"
+"""The figure that lists what a check on the batches failed on: keys with reasons, or sources that cannot be read."""
+_LISTED = 50
 _CODE_OF_STATE = {ROLE_MISMATCH: "role_mismatch", MISALIGNED: "misaligned_vectors", VECTOR_DRIFT: "vector_drift"}
 
 
@@ -47,12 +50,15 @@ class ObservedBatch:
     error: bool
 
 
-def batch_check(workspace: Workspace, name: str) -> CheckOutcome:
-    """The outcome of one of BATCH_CHECKS."""
-    return covers_all_batches(workspace) if name == "covers_all_batches" else no_failed_batches(workspace)
+def batch_check(workspace: Workspace, name: str, under_way: Set[str] = frozenset()) -> CheckOutcome:
+    """The outcome of one of BATCH_CHECKS. ``under_way`` are keys of batches that a run has in hand or is to take up:
+    what they lack is on its way and no failure.
+    """
+    check = covers_all_batches if name == "covers_all_batches" else no_failed_batches
+    return check(workspace, under_way)
 
 
-def covers_all_batches(workspace: Workspace) -> CheckOutcome:
+def covers_all_batches(workspace: Workspace, under_way: Set[str] = frozenset()) -> CheckOutcome:
     """Batches of the source store that the table lacks, or has in an older state."""
     if not workspace.has_store:
         return CheckOutcome(True, error=False, text="not measured: no sources to tell")
@@ -62,31 +68,44 @@ def covers_all_batches(workspace: Workspace) -> CheckOutcome:
         unread = {name: str(error) for name, error in scan.unread.items()}
         if unread:
             text = f"{counted(len(unread), 'source')} cannot be read: {next(iter(unread.values()))}"
-            return CheckOutcome(False, error=True, text=text, figures={"behind": len(behind), "n": len(scan.batches)})
-        return _named("behind the source store", behind, len(scan.batches))
+            figures = {
+                "behind": len(behind),
+                "n": len(scan.batches),
+                WHICH: [f"source {name} (cannot be read)" for name in unread],
+            }
+            return CheckOutcome(False, error=True, text=text, figures=figures)
+        return _named("behind the source store", behind, under_way, len(scan.batches))
     rows = workspace.table("corpus_integrity", "batch_integrity").to_pylist()
     absent = {row["batch"]: "not in the table" for row in rows if row["store_rows"] and not row["table_rows"]}
-    return _named("not in the table", absent, sum(bool(row["store_rows"]) for row in rows))
+    return _named("not in the table", absent, under_way, sum(bool(row["store_rows"]) for row in rows))
 
 
-def no_failed_batches(workspace: Workspace) -> CheckOutcome:
+def no_failed_batches(workspace: Workspace, under_way: Set[str] = frozenset()) -> CheckOutcome:
     """Batches whose last ingest did not finish, and those that it found faulty in the table."""
     manifests = {workspace.state.batch(manifest.key): manifest for manifest in workspace.manifests()}
-    failed = {}
+    failed, unfinished = {}, {}
     for folder in sorted(path.parent for path in workspace.state.batches.glob("*/pending.json")):
         manifest = manifests.get(folder)
         if manifest is None or read_json(folder / "pending.json")["generation"] != manifest.generation:
-            failed[manifest.key if manifest else workspace.state.key_of(folder)] = "not finished"
+            key = manifest.key if manifest else workspace.state.key_of(folder)
+            (unfinished if key in under_way else failed)[key] = "not finished"
         elif faults := integrity_faults(workspace, manifest.key):
             failed[manifest.key] = ", ".join(faults)
-    return _named("failed", failed, len(manifests))
+    # A batch that is faulty in the table is so until a run has mended it, so it counts though one is under way.
+    return _named("failed", failed | unfinished, unfinished.keys(), len(manifests))
 
 
-def _named(what: str, batches: dict[str, str], of: int) -> CheckOutcome:
-    some = ", ".join(f"{key} ({reason})" for key, reason in sorted(batches.items())[:_NAMED])
-    more = f" and {len(batches) - _NAMED} more" if len(batches) > _NAMED else ""
-    text = f"{counted(len(batches), 'batch', 'batches')} {what}: {some}{more}" if batches else f"none {what}"
-    return CheckOutcome(not batches, error=True, text=text, figures={"batches": len(batches), "n": of})
+def _named(what: str, batches: dict[str, str], under_way: Set[str], of: int) -> CheckOutcome:
+    bad = [f"{key} ({reason})" for key, reason in sorted(batches.items()) if key not in under_way]
+    coming = sorted(key for key in batches if key in under_way)
+    text = f"{counted(len(bad), 'batch', 'batches')} {what}: {some(bad)}" if bad else f"none {what}"
+    figures: dict[str, Any] = {"batches": len(bad), "under way": len(coming), "n": of}
+    if bad:
+        figures[WHICH] = bad[:_LISTED]
+    if coming:
+        text += f"; {counted(len(coming), 'batch', 'batches')} under way: {some(coming)}"
+        figures["which are under way"] = coming[:_LISTED]
+    return CheckOutcome(not bad, error=True, text=text, figures=figures)
 
 
 def batch_would_vanish(workspace: Workspace, key: str) -> dict[str, int | str]:

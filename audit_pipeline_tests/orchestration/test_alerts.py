@@ -19,7 +19,7 @@ from audit_pipeline.orchestration.alerts import ASSET_OF_CHECK, BLOCKING, alert_
 from audit_pipeline.orchestration.component import build_defs
 from audit_pipeline.orchestration.runs import ASSET_JOB
 from audit_pipeline.report.audit_json import public_settings
-from audit_pipeline.stages.batches import BATCH_CHECKS
+from audit_pipeline.stages.batches import BATCH_CHECKS, WHICH
 from audit_pipeline.state import StateFolder, write_json
 from audit_pipeline.webhook import NotPostedError
 from audit_pipeline_tests.encoder.embedding_server import EmbeddingServer, Reply, serving
@@ -268,6 +268,21 @@ def test_a_failed_check_on_all_batches_hides_no_failed_audit(
     )
     found = failures_since(settings, instance, 0)
     assert [item.code for item in (*found.checks, *found.runs)] == ["covers_all_batches", "audit_failed"]
+
+
+def test_a_failed_check_on_all_batches_tells_which_and_no_words_of_an_error(
+    settings: IndexAuditSettings, instance: dg.DagsterInstance
+) -> None:
+    names = [f"2026-01-0{n}|a (new)" for n in range(1, 8)]
+    key = dg.AssetKey(["small", "corpus_integrity"])
+    for listed in (["2026-01-09|b (new)"], names):
+        instance.report_runless_asset_event(
+            dg.AssetCheckEvaluation(
+                key, "covers_all_batches", False, {WHICH: dg.MetadataValue.json(listed)}, description="words"
+            )
+        )
+    (item,) = failures_since(settings, instance, 0).checks
+    assert item.which == ", ".join(names[:5]) + " and 2 more"
 
 
 def test_a_post_that_fails_makes_the_tick_fail_and_names_the_variable_alone(

@@ -10,12 +10,12 @@ from typing import Any
 import dagster as dg
 import lancedb
 import pytest
-from dagster._core.remote_origin import RegisteredCodeLocationOrigin, RemoteJobOrigin, RemoteRepositoryOrigin
 
 from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.orchestration.component import build_defs
 from audit_pipeline.orchestration.corpus_assets import CORPUS_ASSETS
 from audit_pipeline_tests.orchestration.test_both_jobs import BATCH_ASSETS
+from audit_pipeline_tests.orchestration.test_runs import run_of
 from audit_pipeline_tests.stages.test_discovery import A, B, as_it_stands, ingest, two_sources, write
 
 DAYS = ("2026-01-02", "2026-01-03")
@@ -111,13 +111,6 @@ def test_one_tick_registers_the_sources_and_asks_for_their_batches_and_the_next_
     assert str(second.skip_reason.skip_message) == (
         f"4 batches asked for before and not up to date, failed or cancelled: {', '.join(keys)}"
     )
-
-
-def run_of(instance: dg.DagsterInstance, settings: IndexAuditSettings, batch: str, status: dg.DagsterRunStatus) -> None:
-    """A run of a batch as Dagster keeps it in this state."""
-    origin = RemoteJobOrigin(RemoteRepositoryOrigin(RegisteredCodeLocationOrigin("code"), "all"), settings.ingest_job)
-    tags = {"dagster/partition": batch}
-    instance.add_run(dg.DagsterRun(settings.ingest_job, status=status, tags=tags, remote_job_origin=origin))
 
 
 def test_batches_asked_for_before_are_named_and_those_under_way_are_no_warning(

@@ -40,6 +40,14 @@ def test_a_message_says_what_is_new_where_and_what_to_do() -> None:
     ]
 
 
+def test_a_check_on_all_batches_says_which() -> None:
+    which = "2026-01-02|a (new), 2026-01-03|`<a>` (emptied) and 3 more"
+    item = Item("check", "covers_all_batches", {}, "Run.", which=which)
+    (_, section, _) = texts(message("handbook", [item], audit=None))
+    assert section.splitlines()[1] == "• `2026-01-02|a (new), 2026-01-03|'&lt;a&gt;' (emptied) and 3 more`"
+    assert item.is_same(Item("check", "covers_all_batches", {}, "Run.", which="2026-01-02|a (new)"))
+
+
 def test_the_first_message_says_so_and_a_repeated_one_too(audit: dict[str, Any]) -> None:
     first = message("handbook", [], audit=audit, summary=True)
     assert first["text"] == "handbook: alerts are on; what stands now: no error, no warning"

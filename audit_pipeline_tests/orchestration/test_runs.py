@@ -1,0 +1,117 @@
+"""Which batches have a run in hand, and that the checks on all batches wait for those and for no others."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from dagster._core.remote_origin import RegisteredCodeLocationOrigin, RemoteJobOrigin, RemoteRepositoryOrigin
+
+from audit_pipeline.config import IndexAuditSettings
+from audit_pipeline.orchestration.corpus_assets import corpus_checks
+from audit_pipeline.orchestration.home import PROCESS_TAG, process_tag
+from audit_pipeline.orchestration.runs import ASSET_JOB, batches_under_way
+from audit_pipeline_tests.stages.test_discovery import A, B, ingest, two_sources, write
+
+DEAD = {PROCESS_TAG: "999999999:1.00:"}
+
+
+@pytest.fixture
+def instance() -> Iterator[dg.DagsterInstance]:
+    with dg.DagsterInstance.ephemeral() as ephemeral:
+        yield ephemeral
+
+
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> IndexAuditSettings:
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "state"))
+    for source in "ab":
+        write(tmp_path, source, {key[:10]: f"text of {key}" for key in A})
+    work = two_sources(tmp_path)
+    ingest(work, *A[:2], *B)
+    return work.settings
+
+
+def run_of(
+    instance: dg.DagsterInstance,
+    settings: IndexAuditSettings,
+    batch: str,
+    status: dg.DagsterRunStatus,
+    assets_of: str | None = None,
+    tags: dict[str, str] | None = None,
+) -> None:
+    """A run of a batch as Dagster keeps it in this state; ``assets_of`` an index where it is of assets alone."""
+    job = settings.ingest_job if assets_of is None else ASSET_JOB
+    instance.add_run(
+        dg.DagsterRun(
+            job,
+            status=status,
+            tags={"dagster/partition": batch, **(tags or {})},
+            asset_selection=frozenset([dg.AssetKey([assets_of, "chunks"])]) if assets_of else None,
+            remote_job_origin=RemoteJobOrigin(RemoteRepositoryOrigin(RegisteredCodeLocationOrigin("code"), "all"), job),
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "under_way"),
+    [
+        (dg.DagsterRunStatus.QUEUED, True),
+        (dg.DagsterRunStatus.NOT_STARTED, True),
+        (dg.DagsterRunStatus.STARTING, True),
+        (dg.DagsterRunStatus.STARTED, True),
+        (dg.DagsterRunStatus.CANCELING, False),
+        (dg.DagsterRunStatus.CANCELED, False),
+        (dg.DagsterRunStatus.FAILURE, False),
+        (dg.DagsterRunStatus.SUCCESS, False),
+    ],
+)
+def test_a_batch_is_under_way_while_its_run_waits_or_works(
+    settings: IndexAuditSettings, instance: dg.DagsterInstance, status: dg.DagsterRunStatus, under_way: bool
+) -> None:
+    run_of(instance, settings, A[2], status)
+    assert batches_under_way(settings, instance) == ({A[2]} if under_way else set())
+
+
+def test_runs_of_assets_count_by_their_index_and_runs_of_dead_processes_not_at_all(
+    settings: IndexAuditSettings, instance: dg.DagsterInstance
+) -> None:
+    started = dg.DagsterRunStatus.STARTED
+    run_of(instance, settings, A[0], started, assets_of="small")
+    run_of(instance, settings, A[1], started, assets_of="another")
+    run_of(instance, settings, A[2], started, tags=DEAD)
+    run_of(instance, settings, B[0], started, tags=process_tag())
+    assert batches_under_way(settings, instance) == {A[0], B[0]}
+
+
+def test_a_run_that_waits_for_longer_than_asked_is_not_under_way(
+    settings: IndexAuditSettings, instance: dg.DagsterInstance
+) -> None:
+    run_of(instance, settings, A[2], dg.DagsterRunStatus.QUEUED)
+    assert batches_under_way(settings, instance, dt.timedelta(days=1)) == {A[2]}
+    assert batches_under_way(settings, instance, dt.timedelta(days=-1)) == set()
+
+
+@pytest.mark.parametrize(
+    ("tags", "passed", "figure"),
+    [(None, True, "which are under way"), (DEAD, False, "which")],
+    ids=["living", "dead"],
+)
+def test_an_audit_that_meets_an_ingest_finds_no_batch_lacking(
+    settings: IndexAuditSettings,
+    instance: dg.DagsterInstance,
+    tags: dict[str, str] | None,
+    passed: bool,
+    figure: str,
+) -> None:
+    run_of(instance, settings, A[2], dg.DagsterRunStatus.STARTED, tags=tags)
+    checks = {check.check_key.name: check for check in corpus_checks(settings)}
+    result = checks["covers_all_batches"](dg.build_asset_check_context(instance=instance))
+    assert isinstance(result, dg.AssetCheckResult)
+    assert result.passed == passed
+    listed = result.metadata[figure].value
+    assert isinstance(listed, list)
+    assert [str(one).split()[0] for one in listed] == [A[2]]

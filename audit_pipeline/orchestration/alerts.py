@@ -121,7 +121,8 @@ def _which(instance: dg.DagsterInstance, key: dg.AssetCheckKey) -> str:
     failed = {AssetCheckExecutionRecordStatus.FAILED}
     for record in instance.event_log_storage.get_asset_check_execution_history(key, limit=1, status=failed):
         listed = record.evaluation.metadata.get(WHICH) if record.evaluation is not None else None
-        return some([str(one) for one in listed.value]) if isinstance(listed, dg.JsonMetadataValue) else ""
+        keys = listed.value if isinstance(listed, dg.JsonMetadataValue) else None
+        return some([str(one) for one in keys]) if isinstance(keys, list) else ""
     return ""
 
 

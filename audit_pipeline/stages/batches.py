@@ -83,7 +83,8 @@ def covers_all_batches(workspace: Workspace, under_way: Set[str] = frozenset()) 
 def no_failed_batches(workspace: Workspace, under_way: Set[str] = frozenset()) -> CheckOutcome:
     """Batches whose last ingest did not finish, and those that it found faulty in the table."""
     manifests = {workspace.state.batch(manifest.key): manifest for manifest in workspace.manifests()}
-    failed, unfinished = {}, {}
+    failed: dict[str, str] = {}
+    unfinished: dict[str, str] = {}
     for folder in sorted(path.parent for path in workspace.state.batches.glob("*/pending.json")):
         manifest = manifests.get(folder)
         if manifest is None or read_json(folder / "pending.json")["generation"] != manifest.generation:

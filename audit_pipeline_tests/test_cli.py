@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import sqlite3
 import subprocess
 from pathlib import Path
 
@@ -160,6 +162,39 @@ def test_a_failed_self_check_exits_3_and_the_last_report_stays(
         "audit-pipeline: the audit's own check failed, nothing was published: the exact lane lost a planted copy"
     )
     assert bytes_of(changeable.report) == before
+
+
+def full_disk_of_dagster() -> Exception:
+    """SQLAlchemy's error, whose text goes on with the statement and its values, as Dagster passes it on."""
+    cause = sqlite3.OperationalError("database or disk is full")
+    error = RuntimeError("[SQL: INSERT INTO event_logs]\n[parameters: (row of the corpus)]")
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "no room is left on a disk: make room, or choose another "),
+        (full_disk_of_dagster(), "no room is left on a disk: make room, or choose another "),
+        (
+            RuntimeError("lance error: LanceError(IO): No space left on device (os error 28)"),
+            "no room is left on a disk",
+        ),
+        (RuntimeError("table s3://me:word@b/t\nis broken\n" + "x" * 500), "RuntimeError: table s3://***@b/t"),
+    ],
+)
+def test_what_ends_a_command_is_one_line_and_a_full_disk_is_named(
+    command: Command, monkeypatch: pytest.MonkeyPatch, error: Exception, told: str
+) -> None:
+    def ended(_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("audit_pipeline.cli.audits.indexes_of", ended)
+    printed = command("run")
+    assert (printed.code, printed.out, len(printed.err.splitlines())) == (3, "", 1)
+    assert printed.err.startswith(f"audit-pipeline: the audit failed, the last report stays: {told}")
+    assert "corpus" not in printed.err
 
 
 def test_an_unforeseen_failure_exits_3_without_a_traceback(

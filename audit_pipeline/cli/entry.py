@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+import re
 import signal
 import sys
 from types import FrameType
@@ -11,7 +13,10 @@ import typer
 
 from audit_pipeline.cli import audits, labels, reports
 from audit_pipeline.cli.options import EXIT_FAILED, EXIT_INPUT
-from audit_pipeline.errors import AuditInputError, SelfCheckError, StoppedError
+from audit_pipeline.errors import AuditInputError, SelfCheckError, StoppedError, reason_of
+
+# What SQLite, LanceDB and the operating system say of a full disk.
+_FULL = re.compile("database or disk is full|No space left on device|Disk quota exceeded")
 
 app = typer.Typer(
     name="audit-pipeline",
@@ -66,6 +71,17 @@ def stop_on_signals() -> None:
         signal.signal(number, stop)
 
 
+def failure(error: BaseException) -> str:
+    """What ended the command, in one line: a full disk by its name, whatever library met it; else the error's own."""
+    cause: BaseException | None = error
+    while cause is not None:
+        full = isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT)
+        if full or _FULL.search(str(cause)):
+            return "no room is left on a disk: make room, or choose another folder with --state, and run again"
+        cause = cause.__cause__ or cause.__context__
+    return f"{type(error).__name__}: {reason_of(error)}"
+
+
 def main() -> None:
     """Entry point: turns the project's exceptions into exit codes and one sentence each."""
     show_progress()
@@ -86,7 +102,5 @@ def main() -> None:
         sys.exit(EXIT_FAILED)
     except Exception as error:
         logging.getLogger("audit_pipeline").debug("failure", exc_info=True)
-        print(
-            f"audit-pipeline: the audit failed, the last report stays: {type(error).__name__}: {error}", file=sys.stderr
-        )
+        print(f"audit-pipeline: the audit failed, the last report stays: {failure(error)}", file=sys.stderr)
         sys.exit(EXIT_FAILED)

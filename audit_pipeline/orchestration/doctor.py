@@ -18,7 +18,7 @@ from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.errors import reason_of
 from audit_pipeline.orchestration.component import build_defs
 from audit_pipeline.orchestration.doctor_automation import alerts, automation, daemon
-from audit_pipeline.orchestration.home import PROCESS_TAG, process_lives, unfinished_runs
+from audit_pipeline.orchestration.home import PROCESS_TAG, freeing_command, other_host, process_lives, unfinished_runs
 from audit_pipeline.orchestration.naming import audit_job_name, ingest_job_name, source_partitions_name
 from audit_pipeline.orchestration.partitions import batch_partitions
 from audit_pipeline.plural import counted
@@ -234,11 +234,12 @@ def dead_runs(instance: dg.DagsterInstance) -> list[Line]:
 
 
 def slots(instance: dg.DagsterInstance) -> list[Line]:
-    """Slots of pools that are held by runs that are over, whose process is gone, or that are not known."""
+    """Slots of pools that are held by runs that are over, gone, unknown, or of hosts that cannot be seen from here."""
     storage = instance.event_log_storage
     if not storage.supports_global_concurrency_limits:
         return [Line("pool slots", "not_measured", "this event log storage has no pools")]
     held = []
+    unseen: dict[str, str] = {}
     keys = sorted(storage.get_concurrency_keys())
     for key in keys:
         for slot in storage.get_concurrency_info(key).claimed_slots:
@@ -246,6 +247,8 @@ def slots(instance: dg.DagsterInstance) -> list[Line]:
             tag = run.tags.get(PROCESS_TAG) if run else None
             if run is None or run.is_finished or (tag is not None and not process_lives(tag)):
                 held.append(f"{key} by run {slot.run_id}")
+            elif host := other_host(tag):
+                unseen[slot.run_id] = f"{key} by run {slot.run_id} of host {host}"
     if held:
         to_do = (
             "stop waiting runs and free the slots on Dagster's page Deployment > Concurrency; a running daemon frees "
@@ -253,6 +256,10 @@ def slots(instance: dg.DagsterInstance) -> list[Line]:
         )
         seen = f"{counted(len(held), 'slot')} held by a run that is over: {_some(held)}"
         return [Line("pool slots", "fail", seen, to_do)]
+    if unseen:
+        seen = f"held by a run whose host cannot be seen from here: {_some(list(unseen.values()))}"
+        command = freeing_command(instance, next(iter(unseen)))
+        return [Line("pool slots", "warn", seen, f"where its process is gone, free it: {command}")]
     return [Line("pool slots", "ok", f"{counted(len(keys), 'pool')}, no slot held by a run that is over")]
 
 

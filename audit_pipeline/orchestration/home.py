@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import socket
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from filelock import FileLock, Timeout
 from audit_pipeline.errors import AuditInputError
 
 INSTANCE_FILE = Path(__file__).parents[2] / "dagster.yaml"
+LOGGER = logging.getLogger("audit_pipeline")
 PROCESS_TAG = ".dagster/audit_pipeline_process"  # with this prefix the UI does not show it on every run
 _TAGGED: set[str] = set()  # runs of this process
 
@@ -37,6 +40,8 @@ def prepare_home(root: Path) -> None:
                 shutil.copyfile(INSTANCE_FILE, root / "dagster.yaml")
             else:
                 (root / "dagster.yaml").write_text(FALLBACK_INSTANCE, encoding="utf-8")
+        with tempfile.TemporaryFile(dir=root):  # a folder of before may lie on a disk that is read-only by now
+            pass
     except OSError as error:
         raise AuditInputError(
             f"{root}: the state folder cannot be written ({error.strerror}): choose another with --state"
@@ -46,13 +51,17 @@ def prepare_home(root: Path) -> None:
 
 @contextmanager
 def locked(root: Path) -> Iterator[None]:
-    """Holds the state folder's lock. Raises AuditInputError where another command holds it."""
+    """Holds the state folder's lock. Raises AuditInputError where another command holds it, or it cannot be written."""
     lock = FileLock(root / "run.lock")
     try:
         lock.acquire(timeout=0)
     except Timeout as error:
         raise AuditInputError(
             f"{root}: another audit-pipeline command works in this state folder: wait for it or choose another --state"
+        ) from error
+    except OSError as error:
+        raise AuditInputError(
+            f"{root}: the state folder cannot be written (run.lock: {error.strerror}): choose another with --state"
         ) from error
     try:
         yield
@@ -124,10 +133,48 @@ def process_lives(tag: str) -> bool:
 
     Of another host's processes nothing is known, so they live.
     """
-    pid, started, host = (*tag.split(":", 2), "", "")[:3]
-    if host not in ("", socket.gethostname()):
+    pid, started = (*tag.split(":", 2), "")[:2]
+    if other_host(tag):
         return True
     try:
         return abs(psutil.Process(int(pid)).create_time() - float(started)) < 1.0
     except (psutil.NoSuchProcess, ValueError):
         return False
+
+
+def other_host(tag: str | None) -> str | None:
+    """The host of a run's tag where it is not this one, whose processes cannot be seen from here."""
+    host = (*(tag or "").split(":", 2), "", "")[2]
+    return host if host not in ("", socket.gethostname()) else None
+
+
+def freeing_command(instance: dg.DagsterInstance, run_id: str) -> str:
+    """What a user calls to give back the slots of a run that will never end: its log goes, what it wrote stays."""
+    return f"DAGSTER_HOME={instance.root_directory} dagster run delete --force {run_id}"
+
+
+def look_at_pools(instance: dg.DagsterInstance, pools: Iterable[str]) -> None:
+    """Before steps of these pools: say which runs they would wait for; Dagster itself waits silently and for ever.
+
+    Raises AuditInputError where a full pool is held by a run of another host: a container that was started again has
+    another name, and whether the process before it lives cannot be seen from here.
+    """
+    storage = instance.event_log_storage
+    if not storage.supports_global_concurrency_limits:
+        return
+    for pool in sorted(pools):
+        info = storage.get_concurrency_info(pool)
+        if len(info.claimed_slots) < info.slot_count:
+            continue
+        for run_id in sorted({slot.run_id for slot in info.claimed_slots}):
+            run = instance.get_run_by_id(run_id)
+            host = other_host(run.tags.get(PROCESS_TAG)) if run else None
+            command = freeing_command(instance, run_id)
+            if host is not None:
+                raise AuditInputError(
+                    f"pool {pool}: run {run_id} of host {host}, which cannot be seen from here, holds it: wait for "
+                    f"that run, or give it back with {command} where its process is gone"
+                )
+            LOGGER.info(
+                "waiting for run %s, which holds the pool %s; where it is over, free it: %s", run_id, pool, command
+            )

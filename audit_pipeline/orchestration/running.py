@@ -17,7 +17,7 @@ from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.corpus.batches import slug
 from audit_pipeline.errors import AuditInputError, SelfCheckError, StoppedError
 from audit_pipeline.orchestration.component import build_defs
-from audit_pipeline.orchestration.home import end_dead_runs, locked, prepare_home, process_tag
+from audit_pipeline.orchestration.home import end_dead_runs, locked, look_at_pools, prepare_home, process_tag
 from audit_pipeline.orchestration.naming import audit_job_name, ingest_job_name, source_partitions_name
 from audit_pipeline.orchestration.workspaces import workspace_for
 from audit_pipeline.settings_file import check_label_files
@@ -146,8 +146,11 @@ def execute(
     defs: dg.Definitions, job: str, instance: dg.DagsterInstance, partition_key: str | None = None
 ) -> dg.ExecuteInProcessResult:
     """Run one job in this process; an error of a step is raised as it was, a signal as StoppedError."""
+    job_def = defs.resolve_job_def(job)
+    if pools := {pool for node in job_def.nodes if (pool := getattr(node.definition, "pool", None))}:
+        look_at_pools(instance, pools)
     try:
-        return defs.resolve_job_def(job).execute_in_process(
+        return job_def.execute_in_process(
             instance=instance, partition_key=partition_key, tags=process_tag(), run_config=QUIET
         )
     except dg.DagsterExecutionInterruptedError:

@@ -72,7 +72,7 @@ def check_that_guards_the_table(_: World) -> None:
     def run(**_: object) -> None:
         raise DagsterAssetCheckFailedError("1 blocking asset check failed with ERROR severity:\nvectors: finite")
 
-    defs = SimpleNamespace(resolve_job_def=lambda job: SimpleNamespace(execute_in_process=run))
+    defs = SimpleNamespace(resolve_job_def=lambda job: SimpleNamespace(nodes=[], execute_in_process=run))
     execute(defs, "h0__ingest_batch", None, "2026-01-02|a")
 
 

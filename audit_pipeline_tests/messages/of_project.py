@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import errno
+import os
+
+import dagster as dg
 import pyarrow as pa
 import pyarrow.parquet as pq
 from filelock import FileLock
 
 from audit_pipeline.cli.options import indexes_of
 from audit_pipeline.corpus.batches import parse_batch_key
-from audit_pipeline.orchestration.home import locked, prepare_home
+from audit_pipeline.orchestration.home import PROCESS_TAG, locked, prepare_home
+from audit_pipeline.orchestration.naming import table_pool_name
 from audit_pipeline.orchestration.project import configured_indexes
+from audit_pipeline.orchestration.running import at_home, run_audit
 from audit_pipeline.report.gate import run_gate
 from audit_pipeline.report.gate_files import write_gate
 from audit_pipeline.report.loading import LoadedReport, load
@@ -72,6 +78,35 @@ def state_at_work(world: World) -> None:
         raise AssertionError("two commands hold one lock")
 
 
+def pool_held_by_another_host(world: World) -> None:
+    """A container that was killed in the step that writes the table, and the run of the one that took its place."""
+    write_rows(world.folder, [("a", "s", "2026-01-02", "text")])
+    settings = workspace(world.folder).settings
+    world.patch.setenv("DAGSTER_HOME", str(world.folder / "state"))
+    with at_home(world.folder / "state") as instance:
+        pool = table_pool_name(settings)
+        tags = {PROCESS_TAG: "7:1000000000.00:container-1"}
+        run = instance.add_run(dg.DagsterRun(job_name="job", status=dg.DagsterRunStatus.STARTED, tags=tags))
+        instance.event_log_storage.set_concurrency_slots(pool, 1)
+        instance.event_log_storage.claim_concurrency_slot(pool, run.run_id, "index_rows")
+        run_audit(settings, instance)
+
+
+def state_lock_cannot_be_written(world: World) -> None:
+    (world.folder / "run.lock").mkdir()
+    with locked(world.folder):
+        raise AssertionError("a folder was taken for the lock")
+
+
+def state_on_a_disk_that_is_read_only(world: World) -> None:
+    def refuse(**_: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    prepare_home(world.folder)
+    world.patch.setattr("audit_pipeline.orchestration.home.tempfile.TemporaryFile", refuse)
+    prepare_home(world.folder)
+
+
 def another_report(world: World) -> None:
     (world.folder / "reports" / "handbook").mkdir(parents=True)
     load(world.folder, "handbok")
@@ -95,6 +130,22 @@ def gate(world: World, *names: str, margin: float = 0.01, markdown: str | None =
 
 
 CASES = [
+    Case(
+        "a pool that a run of another host holds",
+        pool_held_by_another_host,
+        "pool …__table: run … of host container-1, which cannot be seen from here, holds it: wait for that run, or "
+        "give it back with DAGSTER_HOME=FOLDER/state dagster run delete --force … where its process is gone",
+    ),
+    Case(
+        "a state folder whose lock cannot be written",
+        state_lock_cannot_be_written,
+        "FOLDER: the state folder cannot be written (run.lock: Is a directory): choose another with --state",
+    ),
+    Case(
+        "a state folder of before on a disk that is read-only",
+        state_on_a_disk_that_is_read_only,
+        "FOLDER: the state folder cannot be written (Read-only file system): choose another with --state",
+    ),
     Case("no index at all", no_index_below_defs, "no index is configured below defs/: name one with --config"),
     Case(
         "a file that does not exist",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -115,6 +117,20 @@ def test_a_slot_of_a_run_that_is_over_is_named(changeable: SmallAudit, looked_at
         instance.event_log_storage.claim_concurrency_slot(POOL, over.run_id, "index_rows")
     code, lines = looked_at()
     assert (code, states(lines, "fail")) == (1, {"pool slots"})
+
+
+def test_a_slot_of_a_run_of_another_host_is_named_with_what_frees_it(changeable: SmallAudit, looked_at: Look) -> None:
+    elsewhere = run_of("1:1000000000.00:another-host", dg.DagsterRunStatus.STARTED)
+    with changeable.instance() as instance:
+        instance.add_run(elsewhere)
+        instance.event_log_storage.claim_concurrency_slot(POOL, elsewhere.run_id, "index_rows")
+    code, lines = looked_at()
+    assert (code, lines["pool slots"].state) == (0, "warn")
+    assert f"{POOL} by run {elsewhere.run_id} of host another-host" in lines["pool slots"].seen
+    command = lines["pool slots"].to_do.partition(": ")[2]
+    place = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    subprocess.run(command, shell=True, check=True, env={**os.environ, "PATH": place, "DAGSTER_HOME": ""})
+    assert looked_at()[1]["pool slots"].state == "ok"
 
 
 def test_a_table_that_is_gone_is_named_with_the_rows_that_were_in_it(changeable: SmallAudit, looked_at: Look) -> None:

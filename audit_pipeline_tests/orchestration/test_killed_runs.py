@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import socket
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from audit_pipeline.orchestration.home import (
     INSTANCE_FILE,
     PROCESS_TAG,
     end_dead_runs,
+    look_at_pools,
     process_lives,
     process_tag,
     tag_process,
@@ -129,6 +131,29 @@ def test_a_tick_of_the_sensor_frees_the_slots_that_ended_runs_of_dead_processes_
         tick(settings_of(store, "sensors"), instance)
         held = {name: storage.get_concurrency_info(name).active_slot_count for name in tags}
     assert held == {"dead": 0, "lives": 1, "unknown": 1}
+
+
+@pytest.mark.parametrize(
+    ("tag", "slots"), [(process_tag()[PROCESS_TAG], 1), ("1:1000000000.00:another-host", 2), (None, 1)]
+)
+def test_a_pool_that_others_hold_is_waited_for_with_a_line_and_a_free_one_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tag: str | None, slots: int
+) -> None:
+    monkeypatch.setattr(logging.getLogger("audit_pipeline"), "propagate", True)
+    caplog.set_level(logging.INFO, "audit_pipeline")
+    with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
+        storage = instance.event_log_storage
+        storage.set_concurrency_slots(POOL, slots)
+        look_at_pools(instance, [POOL])
+        assert caplog.messages == []
+        run = instance.add_run(
+            dg.DagsterRun(job_name="job", status=dg.DagsterRunStatus.STARTED, tags={PROCESS_TAG: tag} if tag else {})
+        )
+        assert storage.claim_concurrency_slot(POOL, run.run_id, "index_rows").is_claimed
+        look_at_pools(instance, [POOL])
+    # A pool with a slot left is nobody's to wait for, whoever holds the other.
+    lines = [f"waiting for run {run.run_id}, which holds the pool {POOL}"] if slots == 1 else []
+    assert [message.split(";")[0] for message in caplog.messages] == lines
 
 
 def test_a_run_that_is_made_again_is_not_taken_for_the_dead_process_of_the_one_before(store: Path) -> None:

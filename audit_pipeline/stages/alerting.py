@@ -16,11 +16,15 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from audit_pipeline.config import IndexAuditSettings
+from audit_pipeline.errors import AuditInputError
 from audit_pipeline.plural import counted
 from audit_pipeline.report.alerts import Item, Look, Memory, advance, finding_items, not_looked_for
 from audit_pipeline.report.webhook_message import message, message_key
 from audit_pipeline.state import StateFolder, read_json, write_json
 from audit_pipeline.webhook import NotPostedError
+
+_UNUSABLE = (ValueError, LookupError, TypeError, AttributeError)
+"""What a file raises that is cut, is no JSON, or lacks or has other fields than this version writes."""
 
 Send = Callable[[dict[str, Any], str], None]
 """Posts a body under an idempotency key; raises NotPostedError."""
@@ -47,13 +51,14 @@ def tell_news(
     now: dt.datetime,
 ) -> str:
     """Post what is newly wrong, once; a sentence that says what was done. Raises NotPostedError where it was not taken:
-    the next look posts it, with whatever is new by then, once the receiver no longer asks to be left alone.
+    the next look posts it, with whatever is new by then, once the receiver no longer asks to be left alone. Raises
+    AuditInputError where the report, or what is kept of what was told, cannot be used.
     """
     with _only_look(state) as alone:
         if not alone:
             return "another look is under way"
         path = state.audit / "alerts.json"
-        memory = Memory.restored(read_json(path)) if path.exists() else Memory(since=now.timestamp())
+        memory = _remembered(path) if path.exists() else Memory(since=now.timestamp())
         failures = failures_since(memory.since)
         # A report that is being replaced is away for a moment: then nothing is known of findings, and none is gone.
         audit = _published(state)
@@ -127,7 +132,26 @@ def _look(audit: Mapping[str, Any] | None, failures: Failures) -> Look:
 
 
 def _published(state: StateFolder) -> dict[str, Any] | None:
+    path = state.report / "audit.json"
     try:
-        return dict(read_json(state.report / "audit.json"))
+        audit = dict(read_json(path))
+        not_looked_for(audit["findings"])
+        message(audit["name"], finding_items(audit["findings"]), audit=audit)  # all that a post will read of it
     except FileNotFoundError:
         return None
+    except _UNUSABLE as error:
+        raise AuditInputError(f"{path}: this report is damaged or of another version: run the audit again") from error
+    return audit
+
+
+def _remembered(path: Path) -> Memory:
+    """What the last look left, a newer version's only where it has nothing else in it: half of it would tell twice."""
+    try:
+        memory = Memory.restored(read_json(path))
+        _ = memory.since + memory.rest_until + memory.sent, [one.place for one in (*memory.known, *memory.waiting)]
+    except _UNUSABLE as error:
+        raise AuditInputError(
+            f"{path}: this record of what was told is damaged or of another version: delete it, and all that stands is "
+            "told once more"
+        ) from error
+    return memory

@@ -28,6 +28,15 @@ def variable_that_is_not_set(world: World) -> None:
         sensor(dg.build_sensor_context(instance=instance))
 
 
+def damaged(world: World, name: str) -> None:
+    world.patch.setenv("HOOK", SECRET)
+    world.patch.setenv("DAGSTER_HOME", str(world.folder))
+    world.write(name, "[")
+    (sensor,) = alert_sensors(load_settings(world.write("defs.yaml", alerts("{webhook_env: HOOK}"))))
+    with dg.DagsterInstance.ephemeral() as instance:
+        sensor(dg.build_sensor_context(instance=instance))
+
+
 def channel(text: str) -> str:
     return alerts(f"{{slack: {{channel: '#search', {text}}}}}")
 
@@ -46,6 +55,17 @@ def token_that_is_not_set(world: World) -> None:
 
 
 CASES = [
+    Case(
+        "a record of what was told that is cut",
+        lambda world: damaged(world, "audits/handbook/alerts.json"),
+        "FOLDER/audits/handbook/alerts.json: this record of what was told is damaged or of another version: delete it, "
+        "and all that stands is told once more",
+    ),
+    Case(
+        "a report to tell of that is cut",
+        lambda world: damaged(world, "reports/handbook/audit.json"),
+        "FOLDER/reports/handbook/audit.json: this report is damaged or of another version: run the audit again",
+    ),
     Case(
         "nowhere to post to",
         settings_file(alerts("{every_seconds: 60}")),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from filelock import FileLock
 
 from audit_pipeline.config import IndexAuditSettings
+from audit_pipeline.errors import AuditInputError
 from audit_pipeline.report.alerts import Item
 from audit_pipeline.settings_file import parse_settings
 from audit_pipeline.stages.alerting import Failures, tell_news
@@ -201,3 +203,50 @@ def test_a_look_without_news_writes_nothing(told: Channel) -> None:
     before = path.stat().st_mtime_ns
     told.look()
     assert path.stat().st_mtime_ns == before
+
+
+DAMAGE: dict[str, Any] = {
+    "empty": lambda kept: "",
+    "cut": lambda kept: json.dumps(kept)[:40],
+    "a list": lambda kept: "[]",
+    "null": lambda kept: "null",
+    "nothing in it": lambda kept: "{}",
+}
+OF_RECORD: dict[str, Any] = {
+    "a field of a later version": lambda kept: json.dumps(kept | {"later": 1}),
+    "no list": lambda kept: json.dumps(kept | {"known": None}),
+    "no time": lambda kept: json.dumps(kept | {"since": None}),
+    "no scope": lambda kept: json.dumps(kept | {"known": [kept["known"][0] | {"scope": None}]}),
+}
+OF_REPORT: dict[str, Any] = {
+    "a finding without its fields": lambda kept: json.dumps(kept | {"findings": [{"code": "x"}]}),
+    "a code of a later version": lambda kept: json.dumps(
+        kept | {"findings": [kept["findings"][0] | {"code": "later"}]}
+    ),
+    "no verdict": lambda kept: json.dumps({key: part for key, part in kept.items() if key != "verdict"}),
+}
+
+
+@pytest.mark.parametrize("damage", [*DAMAGE, *OF_RECORD])
+def test_a_damaged_record_is_named_and_once_deleted_what_stands_is_told_anew(told: Channel, damage: str) -> None:
+    path = told.state.audit / "alerts.json"
+    path.write_text((DAMAGE | OF_RECORD)[damage](json.loads(path.read_text(encoding="utf-8"))), encoding="utf-8")
+    with pytest.raises(AuditInputError, match="this record of what was told is damaged") as caught:
+        told.look()
+    assert str(caught.value).startswith(f"{path}: ")
+    path.unlink()
+    told.look()
+    assert told.taken == [FIRST]
+
+
+@pytest.mark.parametrize("damage", [*DAMAGE, *OF_REPORT])
+def test_a_damaged_report_is_named_and_nothing_is_told_or_forgotten(told: Channel, damage: str) -> None:
+    path, kept = told.state.report / "audit.json", (told.state.audit / "alerts.json").read_bytes()
+    whole = path.read_bytes()
+    path.write_text((DAMAGE | OF_REPORT)[damage](json.loads(whole)), encoding="utf-8")
+    with pytest.raises(AuditInputError, match="this report is damaged or of another version") as caught:
+        told.look()
+    assert str(caught.value).startswith(f"{path}: ")
+    assert (told.taken, (told.state.audit / "alerts.json").read_bytes()) == ([], kept)
+    path.write_bytes(whole)
+    assert told.look() == "nothing is new"

@@ -24,6 +24,7 @@ from audit_pipeline.orchestration.partitions import batch_partitions, grid_start
 from audit_pipeline.orchestration.scaffolder import IndexAuditScaffolder
 from audit_pipeline.orchestration.workspaces import state_root
 from audit_pipeline.settings_file import resolve_paths
+from audit_pipeline.stages.grid import first_day
 from audit_pipeline.state import StateFolder
 
 
@@ -54,8 +55,8 @@ class IndexAudit(dg.Component):
 
 
 def build_defs(settings: IndexAuditSettings) -> dg.Definitions:
-    """The definitions of one audited index. Reads the state folder's memory of the start date, never any data."""
-    start = StateFolder(state_root(), settings.name).start_date(settings.start_date)
+    """The definitions of one audited index. Of the state folder it reads the start date and batch names, never data."""
+    start = first_day(settings, StateFolder(state_root(), settings.name))
     corpus_wide = corpus_assets(settings)
     checks = corpus_checks(settings)
     audit_job = dg.define_asset_job(

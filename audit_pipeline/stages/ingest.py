@@ -17,6 +17,7 @@ from audit_pipeline.corpus.scans import BatchInfo, StoreScan
 from audit_pipeline.encoder.calibration import NOISE_LOSS, cosine_loss
 from audit_pipeline.errors import AuditInputError
 from audit_pipeline.index.snapshot import USABLE
+from audit_pipeline.stages.grid import EMPTY, refuse_other_grain
 from audit_pipeline.stages.provenance import PROVENANCE, provenance_as_configured
 from audit_pipeline.stages.texts import embedded, with_tokens
 from audit_pipeline.stages.unsettled import (
@@ -31,7 +32,6 @@ from audit_pipeline.stages.unsettled import (
 from audit_pipeline.stages.workspace import BatchManifest, Workspace
 from audit_pipeline.state import read_json, read_table, remove_folder, write_json, write_table
 
-EMPTY = "empty"
 FILES = ("chunks.parquet", "rejected.parquet", "probes.parquet", "signatures.parquet", "integrity.parquet", PROVENANCE)
 FAULTS = ("missing_rows", "orphan_rows", "duplicate_ids", "invalid_vectors", "text_drift", "vector_drift")
 
@@ -55,10 +55,12 @@ def changed_batches(workspace: Workspace, scan: StoreScan | None = None) -> list
 
     ``scan`` is the store as it is (default: the workspace's scan). Batches of a source that it could not read are left
     out, and so are those of a retired source: of neither is known that it holds nothing any more. A batch dated after
-    today, since the clock or the time zone has changed, is left as it is until its day comes.
+    today, since the clock or the time zone has changed, is left as it is until its day comes. Raises AuditInputError
+    where batches were ingested by a finer grain.
     """
     from audit_pipeline.index.connection import holds_table
 
+    refuse_other_grain(workspace.settings, workspace.state)
     scan = scan or workspace.scan()
     found = {key: info for key, info in scan.batches.items() if scan.unread_for(info.slug) is None}
     retired = {slug(source.name) for source in workspace.settings.sources if source.retired}
@@ -90,6 +92,7 @@ def changed_batches(workspace: Workspace, scan: StoreScan | None = None) -> list
 
 def ingest_chunks(workspace: Workspace, key: str) -> dict[str, int] | None:
     """Validated rows of the batch into a new generation; None for a cell that never held anything."""
+    refuse_other_grain(workspace.settings, workspace.state)
     scan = workspace.scan()  # first: it reads the store, and the rows must be those whose content hash it has
     rows = workspace.store.read_batch(key)
     known, info = workspace.manifest(key), scan.batches.get(key)

@@ -8,7 +8,7 @@ from dagster._core.errors import DagsterAssetCheckFailedError
 
 from audit_pipeline.orchestration.automation import audit_schedule
 from audit_pipeline.orchestration.running import execute, refuse_unknown_source
-from audit_pipeline.stages.ingest import finish_batch, ingest_chunks, ingest_index_rows
+from audit_pipeline.stages.ingest import changed_batches, finish_batch, ingest_chunks, ingest_index_rows
 from audit_pipeline.stages.unsettled import begin_writing, end_writing
 from audit_pipeline.stages.workspace import Workspace
 from audit_pipeline.state import write_table
@@ -76,6 +76,13 @@ def check_that_guards_the_table(_: World) -> None:
     execute(defs, "h0__ingest_batch", None, "2026-01-02|a")
 
 
+def coarser_grain(world: World) -> None:
+    write(world.folder, "a", {"2026-01-02": "of a"})
+    write(world.folder, "b", {"2026-01-02": "of b"})
+    ingest(two_sources(world.folder), A[0])
+    changed_batches(two_sources(world.folder, ingestion_grain="week"))
+
+
 def unknown_source(world: World) -> None:
     write(world.folder, "a", {"2026-01-02": "of a"})
     write(world.folder, "b", {"2026-01-02": "of b"})
@@ -114,6 +121,12 @@ CASES = [
         check_that_guards_the_table,
         "batch 2026-01-02|a: nothing of it was written to the table, a check that guards it failed "
         "(vectors: finite): mend its rows in the source store and run again",
+    ),
+    Case(
+        "a grain that has no cells for what was ingested",
+        coarser_grain,
+        "small: ingestion_grain: 1 batch ingested before, such as 2026-01-02|a, can be no week: set it back to what it "
+        "was, or give the audit another name or --state, where all is ingested anew",
     ),
     Case(
         "a backfill of an unknown source",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +23,9 @@ from audit_pipeline.orchestration.home import prepare_home
 from audit_pipeline.orchestration.naming import audit_job_name
 from audit_pipeline.orchestration.running import backfill_plan, execute, run_audit, run_backfill
 from audit_pipeline.settings_file import parse_settings
+from audit_pipeline.stages.grid import first_day
 from audit_pipeline.stages.workspace import Workspace
+from audit_pipeline.state import StateFolder
 from audit_pipeline_tests.command import Command
 from audit_pipeline_tests.encoder import planted
 from audit_pipeline_tests.faults import texts as spoil_text
@@ -146,6 +149,41 @@ def test_a_batch_whose_text_column_vanished_is_stopped_before_it_empties_the_tab
     settings = managed(tmp_path, fast_encoder)
     assert run_backfill(settings, backfill_plan(settings, "docs", None), instance) == {}
     assert set(table(tmp_path)) == {"d3", "d4", "d5"}
+
+
+def test_a_start_date_set_later_empties_what_is_before_it_and_shortens_the_grid(
+    tmp_path: Path, fast_encoder: Encoder, instance: dg.DagsterInstance
+) -> None:
+    texts = planted.docstrings("rich", 4)
+    write(tmp_path, {"d0": (DAY, texts[0]), "d1": (LATER, texts[1]), "d2": (LATER, texts[2])})
+    settings = managed(tmp_path, fast_encoder)
+    run_backfill(settings, backfill_plan(settings, "docs", None), instance)
+    state = StateFolder(tmp_path / "state", "managed")
+    settings = managed(tmp_path, fast_encoder, start_date=LATER)
+    assert first_day(settings, state) == dt.date.fromisoformat(DAY)
+    changes = backfill_plan(settings, "docs", None)
+    assert [(one.key, one.reason) for one in changes] == [(f"{DAY}|docs", "emptied")]
+    assert run_backfill(settings, changes, instance) == {}
+    assert set(table(tmp_path)) == {"d1", "d2"}
+    assert backfill_plan(managed(tmp_path, fast_encoder, start_date=LATER), "docs", None) == []
+    assert first_day(settings, state) == dt.date.fromisoformat(LATER)
+
+
+def test_a_finer_grain_brings_the_old_cells_up_to_date_with_the_new(
+    tmp_path: Path, fast_encoder: Encoder, instance: dg.DagsterInstance
+) -> None:
+    texts = planted.docstrings("rich", 3)
+    write(tmp_path, {"d0": (DAY, texts[0]), "d1": (LATER, texts[1]), "d2": ("2026-02-01", texts[2])})
+    settings = managed(tmp_path, fast_encoder, ingestion_grain="month")
+    run_backfill(settings, backfill_plan(settings, "docs", None), instance)
+    settings = managed(tmp_path, fast_encoder)
+    changes = backfill_plan(settings, "docs", None)
+    assert [(one.key[:10], one.reason) for one in changes] == [("2026-01-01", "emptied"), (DAY, "new"), (LATER, "new")]
+    assert run_backfill(settings, changes, instance) == {}
+    workspace = Workspace(settings, tmp_path / "state")
+    assert sorted(workspace.population()["chunk_id"].to_pylist()) == sorted(table(tmp_path)) == ["d0", "d1", "d2"]
+    with pytest.raises(AuditInputError, match="can be no month"):
+        backfill_plan(managed(tmp_path, fast_encoder, ingestion_grain="month"), "docs", None)
 
 
 @pytest.mark.parametrize("broken", [0.0, np.nan])

@@ -49,11 +49,11 @@ def _days(state: StateFolder) -> dict[str, dt.date]:
 
 
 def _held(settings: IndexAuditSettings, state: StateFolder, keys: list[str]) -> list[str]:
-    """Those that were ingested and not emptied since, without those of retired sources, which stay as they are."""
+    """Those that were ingested, if not to the end, and not emptied since; retired sources' batches stay as they are."""
     retired = {slug(source.name) for source in settings.sources if source.retired}
     held = []
     for key in keys:
-        path = state.batch(key) / "batch.json"
-        if parse_batch_key(key)[1] not in retired and path.exists() and read_json(path)["content_hash"] != EMPTY:
+        finished, begun = (state.batch(key) / name for name in ("batch.json", "unsettled.json"))
+        if begun.exists() or (finished.exists() and read_json(finished)["content_hash"] != EMPTY):
             held.append(key)
-    return held
+    return [key for key in held if parse_batch_key(key)[1] not in retired]

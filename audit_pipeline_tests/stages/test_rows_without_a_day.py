@@ -11,7 +11,7 @@ import pytest
 
 from audit_pipeline.stages import ingest
 from audit_pipeline.stages.batches import batch_would_vanish
-from audit_pipeline.stages.ingest import changed_batches, finish_batch, ingest_chunks
+from audit_pipeline.stages.ingest import changed_batches, ingest_chunks, pending_manifest
 from audit_pipeline.stages.workspace import Workspace
 from audit_pipeline_tests.stages.builders import workspace, write_rows
 
@@ -23,12 +23,13 @@ NO_DAY = "02/01/2026"  # the second of January, or the first of February
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where all of ROWS was ingested; tokens are not counted, for no encoder is asked for."""
+    """Where the files of an ingest of all of ROWS are; no encoder is asked for, so no token is counted."""
     monkeypatch.setattr(ingest, "with_tokens", lambda work, chunks: chunks)
     write_rows(tmp_path, ROWS)
     for change in changed_batches(workspace(tmp_path)):
         brought_in(tmp_path, change.key)
-        finish_batch(workspace(tmp_path), change.key)
+        work = workspace(tmp_path)
+        work.write_manifest(pending_manifest(work, change.key))
     return tmp_path
 
 

@@ -16,14 +16,15 @@ from audit_pipeline.alert_settings import TOLD_CHECKS, AlertSettings
 from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.corpus.batches import parse_batch_key
 from audit_pipeline.errors import AuditInputError
+from audit_pipeline.memory import give_back
 from audit_pipeline.orchestration.naming import alert_sensor_name, audit_job_name, ingest_job_name
 from audit_pipeline.orchestration.runs import ASSET_JOB, is_of_index
 from audit_pipeline.orchestration.slack import post_to_channel, refuse_missing_extra
-from audit_pipeline.orchestration.workspaces import state_root
+from audit_pipeline.orchestration.workspaces import new_workspace, state_root
 from audit_pipeline.plural import some
 from audit_pipeline.report.alerts import Item
 from audit_pipeline.stages.alerting import Failures, Send, tell_news
-from audit_pipeline.stages.batches import WHICH
+from audit_pipeline.stages.batches import WHICH, mended_batches
 from audit_pipeline.state import StateFolder
 from audit_pipeline.webhook import NotPostedError, post
 
@@ -97,6 +98,7 @@ def failures_since(settings: IndexAuditSettings, instance: dg.DagsterInstance, s
     failed, unsettled = _checks(settings, instance)
     # Where a check stopped the batch, the check says more than that its run failed.
     stopped = {_batch(item) for item in failed if item.code in BLOCKING}
+    failed = _still_wrong(settings, failed)
     records = _failed_runs(settings, instance, since)
     runs = [_run(settings, record.dagster_run) for record in records]
     told = [item for item in runs if item.code == "audit_failed" or _batch(item) not in stopped]
@@ -114,6 +116,27 @@ def _checks(settings: IndexAuditSettings, instance: dg.DagsterInstance) -> tuple
         elif info.latest_execution_status == AssetCheckExecutionRecordStatus.PLANNED:
             unsettled.append(item)
     return failed, unsettled
+
+
+def _still_wrong(settings: IndexAuditSettings, failed: list[Item]) -> list[Item]:
+    """Without what stopped a batch that has since come back to what the table has: no run says so, for it needs none.
+
+    With what stopped it go the rows that were rejected with it, where the table's state of it has none.
+    """
+    stopped = {_batch_key(item) for item in failed if item.code in BLOCKING}
+    if not stopped:
+        return failed
+    workspace = new_workspace(settings)
+    try:
+        mended = stopped & mended_batches(workspace)
+        clean = {key for key in mended if not (known := workspace.manifest(key)) or not known.rejected}
+    except AuditInputError:  # the source store cannot be read: nothing is known to be mended
+        return failed
+    finally:  # the code server that looks run in lives for days
+        workspace.release_store()
+        give_back()
+    gone = {"no_rows_rejected": clean} | dict.fromkeys(BLOCKING, mended)
+    return [item for item in failed if not item.scope or _batch_key(item) not in gone.get(item.code, ())]
 
 
 def _which(instance: dg.DagsterInstance, key: dg.AssetCheckKey) -> str:
@@ -178,6 +201,10 @@ def _run(settings: IndexAuditSettings, run: dg.DagsterRun) -> Item:
 
 def _batch(item: Item) -> tuple[str | None, str | None]:
     return item.scope.get("ingestion_date"), item.scope.get("source")
+
+
+def _batch_key(item: Item) -> str:
+    return f"{item.scope['ingestion_date']}|{item.scope['source']}"
 
 
 def _batch_scope(batch: str | None) -> dict[str, str]:

@@ -82,18 +82,36 @@ def covers_all_batches(workspace: Workspace, under_way: Set[str] = frozenset()) 
 
 def no_failed_batches(workspace: Workspace, under_way: Set[str] = frozenset()) -> CheckOutcome:
     """Batches whose last ingest did not finish, and those that it found faulty in the table."""
-    manifests = {workspace.state.batch(manifest.key): manifest for manifest in workspace.manifests()}
-    failed: dict[str, str] = {}
-    unfinished: dict[str, str] = {}
-    for folder in sorted(path.parent for path in workspace.state.batches.glob("*/pending.json")):
-        manifest = manifests.get(folder)
-        if manifest is None or read_json(folder / "pending.json")["generation"] != manifest.generation:
-            key = manifest.key if manifest else workspace.state.key_of(folder)
-            (unfinished if key in under_way else failed)[key] = "not finished"
-        elif faults := integrity_faults(workspace, manifest.key):
+    failed = {}
+    unfinished, whole = _unfinished(workspace), workspace.manifests()
+    left = dict.fromkeys(unfinished - mended_batches(workspace, unfinished), "not finished")
+    for manifest in whole:
+        started = (workspace.state.batch(manifest.key) / "pending.json").exists()
+        if started and manifest.key not in unfinished and (faults := integrity_faults(workspace, manifest.key)):
             failed[manifest.key] = ", ".join(faults)
     # A batch that is faulty in the table is so until a run has mended it, so it counts though one is under way.
-    return _named("failed", failed | unfinished, unfinished.keys(), len(manifests))
+    return _named("failed", failed | left, under_way - failed.keys(), len(whole))
+
+
+def mended_batches(workspace: Workspace, unfinished: Set[str] | None = None) -> set[str]:
+    """Batches whose last ingest was stopped and that need none any more: the store has them again as the table does.
+
+    ``unfinished`` are keys of those whose last ingest did not finish (default: looked for). A batch of a source that
+    cannot be read is not among them.
+    """
+    unfinished = _unfinished(workspace) if unfinished is None else unfinished
+    if not unfinished or not workspace.has_store:
+        return set()
+    scan = workspace.scan(again=True)
+    behind = {change.key for change in changed_batches(workspace, scan)}
+    return {key for key in unfinished - behind if scan.unread_for(parse_batch_key(key)[1]) is None}
+
+
+def _unfinished(workspace: Workspace) -> set[str]:
+    """Keys of the batches whose chunks were read last for a generation that is not their current one."""
+    current = {manifest.key: manifest.generation for manifest in workspace.manifests()}
+    begun = {workspace.state.key_of(path.parent): path for path in workspace.state.batches.glob("*/pending.json")}
+    return {key for key, path in begun.items() if read_json(path)["generation"] != current.get(key)}
 
 
 def _named(what: str, batches: dict[str, str], under_way: Set[str], of: int) -> CheckOutcome:

@@ -25,7 +25,7 @@ from audit_pipeline.webhook import NotPostedError
 from audit_pipeline_tests.encoder.embedding_server import EmbeddingServer, Reply, serving
 from audit_pipeline_tests.report.sample_audit import sample_audit
 from audit_pipeline_tests.report.test_alerts import LATE
-from audit_pipeline_tests.stages.test_discovery import as_it_stands, two_sources, write
+from audit_pipeline_tests.stages.test_discovery import as_it_stands, ingest, two_sources, write
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*partitions_def:dagster.PreviewWarning")
 
@@ -283,6 +283,24 @@ def test_a_failed_check_on_all_batches_tells_which_and_no_words_of_an_error(
         )
     (item,) = failures_since(settings, instance, 0).checks
     assert item.which == ", ".join(names[:5]) + " and 2 more"
+
+
+def test_a_batch_that_breaks_is_mended_and_breaks_alike_is_told_twice(
+    settings: IndexAuditSettings, instance: dg.DagsterInstance, server: EmbeddingServer, tmp_path: Path
+) -> None:
+    publish()
+    work = two_sources(tmp_path)
+    ingest(work, BATCH, "2026-01-02|b")
+    assert tick(settings, instance) == "told 0 things"
+    for _ in range(2):
+        write(tmp_path, "a", {"2026-01-02": "broken"})
+        write_json(work.state.batch(BATCH) / "pending.json", {"generation": "broken"})
+        for name in ("no_rows_rejected", "batch_keeps_rows"):
+            run_checks(instance, passed=False, name=name)
+        assert [tick(settings, instance) for _ in range(2)] == ["told 2 things", "nothing is new"]
+        write(tmp_path, "a", {"2026-01-02": "of a"})
+        assert tick(settings, instance) == "nothing is new"
+    assert [body["text"] for body in server.bodies[1:]] == ["small: 2 failed checks"] * 2
 
 
 def test_a_post_that_fails_makes_the_tick_fail_and_names_the_variable_alone(

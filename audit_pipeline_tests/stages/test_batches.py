@@ -7,7 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from audit_pipeline.stages.batches import batch_check
+from audit_pipeline.stages.batches import batch_check, mended_batches
+from audit_pipeline.stages.unsettled import begin_writing
 from audit_pipeline.stages.workspace import Workspace
 from audit_pipeline.state import write_json, write_table
 from audit_pipeline_tests.stages.test_discovery import DAYS, A, B, ingest, two_sources, write
@@ -52,7 +53,8 @@ def test_one_under_way_hides_no_other(work: Workspace) -> None:
     assert (found.passed, found.figures["which"]) == (False, ["2026-01-05|b (new)"])
 
 
-def test_a_batch_left_half_done_fails_unless_a_run_has_it_in_hand(work: Workspace) -> None:
+def test_a_batch_left_half_done_fails_unless_a_run_has_it_in_hand(work: Workspace, tmp_path: Path) -> None:
+    write(tmp_path, "a", {day: f"a on {day}" for day in DAYS} | {DAYS[0]: "newer"})
     pending(work, A[0], "newer")  # ingested before, being ingested anew
     pending(work, A[2], "first")  # never ingested
     left = batch_check(work, "no_failed_batches")
@@ -62,6 +64,28 @@ def test_a_batch_left_half_done_fails_unless_a_run_has_it_in_hand(work: Workspac
     )
     found = batch_check(work, "no_failed_batches", {A[0], A[2]})
     assert (found.passed, found.text) == (True, "none failed; 2 batches under way: 2026-01-02|a, 2026-01-05|a")
+
+
+def test_a_batch_that_was_stopped_and_is_as_the_table_has_it_again_is_no_failure(
+    work: Workspace, tmp_path: Path
+) -> None:
+    pending(work, A[0], "stopped")
+    pending(work, A[2], "stopped, and never in the table")
+    assert batch_check(work, "no_failed_batches").figures["which"] == ["2026-01-05|a (not finished)"]
+    assert mended_batches(work) == {A[0]}
+    write(tmp_path, "a", {DAYS[0]: "broken", DAYS[1]: f"a on {DAYS[1]}"})  # and the last batch is gone again
+    later = two_sources(tmp_path)
+    assert batch_check(later, "no_failed_batches").figures["which"] == ["2026-01-02|a (not finished)"]
+    assert mended_batches(later) == {A[2]}
+    (tmp_path / "a.jsonl").write_text("{broken\n", encoding="utf-8")
+    assert mended_batches(two_sources(tmp_path)) == set()
+
+
+def test_a_batch_whose_run_died_after_it_wrote_is_not_mended_by_its_file_alone(work: Workspace) -> None:
+    pending(work, A[0], "newer")
+    begin_writing(work, A[0], "newer")
+    assert mended_batches(work) == set()
+    assert batch_check(work, "no_failed_batches").figures["which"] == ["2026-01-02|a (not finished)"]
 
 
 def test_a_batch_that_is_faulty_in_the_table_fails_whatever_is_under_way(work: Workspace) -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable
 from typing import Any
 
 import lancedb
+import numpy as np
 import pyarrow as pa
 
 from audit_pipeline.index.connection import connect, open_table
 from audit_pipeline.index.reading import open_snapshot
+from audit_pipeline.index.search import LanceSearch
 from audit_pipeline.index.second_column import read_second_column
+from audit_pipeline.index_settings import IndexSettings
 from audit_pipeline.stages.inspection import proposal
 from audit_pipeline_tests.index.builders import (
     DAY,
@@ -108,7 +112,25 @@ def graph_index(**search: Any) -> Callable[[World], object]:
 
 ALL = "chunk_id, text, extra, meta, when, nested, vector"
 
+
+def version_removed_while_it_is_searched(world: World) -> None:
+    """The writer replaces the table's rows and cleans up at once, between the audit's reading and its searches."""
+    writer = lancedb.connect(str(world.folder)).create_table("docs", [{"vector": [1.0, 0.0]}, {"vector": [0.0, 1.0]}])
+    audited = lancedb.connect(str(world.folder)).open_table("docs")
+    audited.checkout(1)
+    search = LanceSearch(audited, "vector", None, IndexSettings(), np.arange(2, dtype=np.uint64), np.arange(2))
+    writer.add([{"vector": [1.0, 1.0]}], mode="overwrite")
+    writer.optimize(cleanup_older_than=dt.timedelta(0))
+    search.search(np.ones((1, 2), np.float32), 1)
+
+
 CASES = [
+    Case(
+        "a version that the writer removes while it is audited",
+        version_removed_while_it_is_searched,
+        "index.table: the writer removed version 1 of table 'docs' while it was audited: run again, and keep versions "
+        "for as long as an audit takes",
+    ),
     Case(
         "a second vector column that is not there",
         second("symetric"),

@@ -118,7 +118,7 @@ def doctor(
     state: StateOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the lines as JSON.")] = False,
 ) -> None:
-    """Look at home, versions, what runs by itself, grid, runs, model, table, store, labels, alerts, disk; change none.
+    """Look at home, versions, what runs by itself, runs, model, table, sources, batches, labels, disk; change none.
 
     Exit 0: nothing fails. 1: something does. 2: the settings cannot be used.
     """

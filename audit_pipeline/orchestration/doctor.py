@@ -22,7 +22,7 @@ from audit_pipeline.orchestration.home import PROCESS_TAG, freeing_command, othe
 from audit_pipeline.orchestration.naming import audit_job_name, ingest_job_name, source_partitions_name
 from audit_pipeline.orchestration.partitions import batch_partitions
 from audit_pipeline.plural import counted
-from audit_pipeline.stages import doctor
+from audit_pipeline.stages import doctor, doctor_sources
 from audit_pipeline.stages.doctor import Check, Line
 from audit_pipeline.state import StateFolder
 
@@ -76,6 +76,11 @@ def _checks(indexes: list[IndexAuditSettings], root: Path) -> Iterator[tuple[str
         yield f"model of {settings.name}", partial(doctor.model, settings)
         yield f"table of {settings.name}", partial(doctor.table, settings, root)
         yield f"object store of {settings.name}", partial(doctor.object_store, settings)
+        for entry in settings.sources:
+            what = f"source {entry.name!r} of {settings.name}"
+            yield what, partial(doctor_sources.source, what, entry, settings)
+        yield f"batches of {settings.name}", partial(doctor_sources.batches, settings, root)
+        yield f"last audit of {settings.name}", partial(doctor_sources.last_audit, settings, root)
         yield f"labels of {settings.name}", partial(doctor.labels, settings)
         yield f"alerts of {settings.name}", partial(alerts, settings)
     yield "disk", partial(doctor.disk, root)
@@ -199,7 +204,7 @@ def locations(instance: dg.DagsterInstance) -> list[Line]:
         )
         return [Line("code location", "warn", f"the home knows other code locations: {told}", to_do)]
     seen = counted(sum(kept.values()), "sensor or schedule", "sensors and schedules")
-    return [Line("code location", "ok", f"{LOCATION}, {seen} known under it")]
+    return [Line("code location", "ok", f"{LOCATION}, {seen} kept under it by the daemon or the UI")]
 
 
 def grid(settings: IndexAuditSettings, root: Path, instance: dg.DagsterInstance) -> list[Line]:

@@ -68,7 +68,9 @@ def daemon(indexes: list[IndexAuditSettings], location: str, instance: dg.Dagste
     waiting = [name for one in indexes for name, on in _wanted(one).items() if turned.get(name, on)]
     if not waiting:
         return [Line("daemon", "not_measured", "no sensor and no schedule is on, so none is needed")]
+    others = _on_of_others(indexes, location, instance)
     idle = f"{counted(len(waiting), 'sensor or schedule', 'sensors and schedules')} on"
+    idle += f", and {others} of other indexes" if others else ""
     beats = instance.get_daemon_heartbeats()
     required = instance.get_required_daemon_types()
     if not any(one in beats for one in required):
@@ -97,6 +99,21 @@ def _wanted(settings: IndexAuditSettings) -> dict[str, bool]:
     if settings.alerts is not None:
         wanted[alert_sensor_name(settings)] = True
     return wanted
+
+
+def _on_of_others(indexes: list[IndexAuditSettings], location: str, instance: dg.DagsterInstance) -> int:
+    """Sensors and schedules that are on in this home and belong to none of the indexes looked at.
+
+    The daemon keeps a state of what the code has on. It stays when an index is taken out, so this may count too many.
+    """
+    own = {name for one in indexes for name in _wanted(one)}
+    on = (InstigatorStatus.RUNNING, InstigatorStatus.DECLARED_IN_CODE)
+    return sum(
+        state.status in on
+        and state.origin.instigator_name not in own
+        and state.origin.repository_origin.code_location_origin.location_name == location
+        for state in instance.all_instigator_state()
+    )
 
 
 def _turned_by_hand(location: str, instance: dg.DagsterInstance) -> dict[str, bool]:

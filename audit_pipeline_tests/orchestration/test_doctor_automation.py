@@ -104,6 +104,16 @@ def test_a_daemon_that_never_ran_lives_is_dead_or_complains(instance: dg.Dagster
     assert look().state == "warn"
 
 
+def test_what_is_on_of_indexes_that_were_not_looked_at_is_counted_apart(instance: dg.DagsterInstance) -> None:
+    for name, status in {"discovery": "DECLARED_IN_CODE", "alerts": "RUNNING", "audit_schedule": "STOPPED"}.items():
+        turn(instance, f"another__{name}", InstigatorStatus[status])
+        turn(instance, f"case__{name}", InstigatorStatus.DECLARED_IN_CODE)
+    turn(instance, "elsewhere__discovery", InstigatorStatus.RUNNING, location="another")
+    beat(instance, ago=10)
+    seen = one(daemon([settings("sensors", **TOLD)], LOCATION, instance)).seen
+    assert seen == "it runs, with 3 sensors and schedules on, and 2 of other indexes"
+
+
 def test_what_was_turned_off_is_named_and_what_was_turned_on_is_told(instance: dg.DagsterInstance) -> None:
     case = settings("sensors", **TOLD)
 

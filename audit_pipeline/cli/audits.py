@@ -55,11 +55,14 @@ def backfill(
     since: Annotated[
         datetime | None, typer.Option("--since", formats=["%Y-%m-%d"], help="First day; default: all of its history.")
     ] = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Its batches that are up to date too: heals a table that was damaged.")
+    ] = False,
     config: ConfigOption = None,
     state: StateOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the batches, and do nothing.")] = False,
 ) -> None:
-    """Ingest a source's batches that are not up to date, in this process; the next audit shows what came in.
+    """Ingest a source's batches that are not up to date (with --again all), here; the next audit shows what came in.
 
     Exit 0: every batch stands in the table as in the source store. 1: one does not. 2 and 3: as of run.
     """
@@ -70,8 +73,9 @@ def backfill(
     with at_home(root_of(state)) as instance:
         having = refuse_unknown_source(indexes, source)
         for settings in having:
-            changes = backfill_plan(settings, source, since.date() if since else None)
-            typer.echo(f"{settings.name}: {counted(len(changes), 'batch', 'batches')} of {source} to bring up to date")
+            changes = backfill_plan(settings, source, since.date() if since else None, again=again)
+            to_do = "write again" if again else "bring up to date"
+            typer.echo(f"{settings.name}: {counted(len(changes), 'batch', 'batches')} of {source} to {to_do}")
             if dry_run:
                 for change in changes:
                     typer.echo(f"  {change.key} ({change.reason}, {counted(change.rows, 'row')})")

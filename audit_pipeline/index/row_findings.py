@@ -21,8 +21,7 @@ from audit_pipeline.index.text_drift import LOSSLESS, WORDS
 def row_findings(comparison: Comparison, settings: IndexAuditSettings, paired: Paired) -> list[Finding]:
     """What the comparison flagged; of what needs a store, nothing where there was none."""
     managed = settings.index.managed
-    again = f"Ingest the batch again: dg launch --job {settings.ingest_job} --partition 'DATE|SOURCE'."
-    ingest = again if managed else "Write the batch again from the source store."
+    ingest = "Ingest the batch again." if managed else "Write the batch again from the source store."
     table, store = comparison.table_rows, comparison.store_rows
     collided = Counter(comparison.collided.batches.to_pylist())
     expected = {batch: store.get(batch, 0) + collided.get(batch, 0) for batch in {*store, *collided}}

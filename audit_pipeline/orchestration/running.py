@@ -102,12 +102,16 @@ def refuse_unknown_source(indexes: Sequence[IndexAuditSettings], source: str) ->
     return having
 
 
-def backfill_plan(settings: IndexAuditSettings, source: str, since: dt.date | None) -> list[BatchChange]:
+def backfill_plan(
+    settings: IndexAuditSettings, source: str, since: dt.date | None, *, again: bool = False
+) -> list[BatchChange]:
     """The batches of one source that are not up to date, from a day on; none where the index has no such source.
+
+    ``again`` takes its other batches as well, to write them once more where the table was damaged.
 
     Raises AuditInputError where the source cannot be read, whatever is wrong with others.
     """
-    return batches_of_source(workspace_for(settings), source, since) if settings.index.managed else []
+    return batches_of_source(workspace_for(settings), source, since, again=again) if settings.index.managed else []
 
 
 def run_backfill(

@@ -163,9 +163,12 @@ def discover(
     return Discovery(sources, asked, notes, _remember(workspace, memory, cursor), asked_before)
 
 
-def batches_of_source(workspace: Workspace, source: str, since: dt.date | None) -> list[BatchChange]:
+def batches_of_source(
+    workspace: Workspace, source: str, since: dt.date | None, *, again: bool = False
+) -> list[BatchChange]:
     """The batches of one source, by its name or its partition key, that are not up to date, from ``since`` on, by key.
 
+    ``again`` asks for those that are up to date as well, with the reason again: for where the table was damaged.
     Raises AuditInputError where the source cannot be read, whatever is wrong with the others.
     """
     key = slug(source)
@@ -175,7 +178,10 @@ def batches_of_source(workspace: Workspace, source: str, since: dt.date | None) 
         raise error
     grain = workspace.settings.ingestion_grain
     first = period_start(since, grain) if since is not None else dt.date.min
-    cells = [(change, *parse_batch_key(change.key)) for change in changed_batches(workspace, scan)]
+    changes = {change.key: change for change in changed_batches(workspace, scan)}
+    if again:
+        changes = {each: BatchChange(each, "again", info.rows) for each, info in scan.batches.items()} | changes
+    cells = [(changes[each], *parse_batch_key(each)) for each in sorted(changes)]
     return [change for change, period, of in cells if of == key and period >= first]
 
 

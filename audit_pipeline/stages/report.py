@@ -19,6 +19,7 @@ from audit_pipeline.report.publish import publish
 from audit_pipeline.results import StageResult
 from audit_pipeline.retrieval.diagnosis import merge_misses
 from audit_pipeline.stages.exports import export_texts
+from audit_pipeline.stages.remedies import with_commands
 from audit_pipeline.stages.workspace import Workspace, corpus_stage
 
 STAGES = (
@@ -54,7 +55,7 @@ CONCATENATED = ("retrieved", "qrels")
 @corpus_stage
 def audit_report(workspace: Workspace) -> StageResult:
     """Publishes audit.json, the page, tables, TREC and BEIR files; the last good report stays until they are whole."""
-    findings = [finding for stage in STAGES for finding in workspace.findings(stage)]
+    findings = with_commands(workspace, [finding for stage in STAGES for finding in workspace.findings(stage)])
     timings = {stage: workspace.seconds(stage) for stage in STAGES}
     parts = audit_parts(workspace)
     audit = build_audit(

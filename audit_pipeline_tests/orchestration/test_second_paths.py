@@ -11,6 +11,7 @@ from typing import Any
 import dagster as dg
 import lancedb
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -24,6 +25,7 @@ from audit_pipeline.orchestration.naming import audit_job_name
 from audit_pipeline.orchestration.running import backfill_plan, execute, run_audit, run_backfill
 from audit_pipeline.settings_file import parse_settings
 from audit_pipeline.stages.grid import first_day
+from audit_pipeline.stages.remedies import HEALED
 from audit_pipeline.stages.workspace import Workspace
 from audit_pipeline.state import StateFolder
 from audit_pipeline_tests.command import Command
@@ -333,3 +335,56 @@ def test_defects_of_second_paths_in_a_table_of_others_are_placed_and_new_rows_ar
     }
     assert rows == {key: 2 if key == own else 1 for key in found}
     assert not passed(instance, "stands", "batch_integrity", "table_holds_batch")[own]
+
+
+# A table that was damaged behind the pipeline's back
+
+
+def test_backfill_again_heals_what_the_remedies_say_it_heals(
+    tmp_path: Path, fast_encoder: Encoder, command: Command
+) -> None:
+    """Rotated vectors, another text, a row that is gone and one too many; no batch has changed in its source."""
+    texts = planted.docstrings("rich", 60)
+    write(tmp_path, {f"d{n:02}": (DAY if n < 30 else LATER, text) for n, text in enumerate(texts)})
+    (tmp_path / "defs.yaml").write_text(
+        json.dumps(
+            {
+                "type": "audit_pipeline.IndexAudit",
+                "attributes": {
+                    "name": "managed",
+                    "sources": [{"name": "docs", "uri": "docs.jsonl", "format": "jsonl"}],
+                    "encoder": {"model": str(fast_encoder.files.folder)},
+                    "sample": SMALL_SAMPLE,
+                },
+            }
+        )
+    )
+    usual = ("--config", str(tmp_path / "defs.yaml"), "--state", str(tmp_path / "state"))
+    report = tmp_path / "state" / "reports" / "managed" / "audit.json"
+
+    def errors() -> dict[str, str]:
+        workspaces._WORKSPACES.clear()
+        command("run", *usual)
+        found = json.loads(report.read_text())["findings"]
+        return {one["code"]: one["remedy"] for one in found if one["code"] in HEALED}
+
+    assert errors() == {}
+    target = lancedb.connect(str(tmp_path / "state" / "index" / "managed.lance")).open_table("chunks")
+    rows = target.to_arrow().sort_by("chunk_id").to_pylist()
+    stored = [row["vector"] for row in rows]
+    damaged = [{**row, "vector": stored[n - 1]} for n, row in enumerate(rows)]
+    damaged[40]["text"] += " Words that the source store never had."
+    damaged[50]["chunk_id"] = "never-in-the-store"
+    target.delete("true")
+    target.add(pa.Table.from_pylist(damaged, schema=target.schema))
+
+    remedies = errors()
+    assert {"misaligned_vectors", "text_drift", "missing_rows", "orphan_rows"} <= set(remedies)
+    heals = "audit-pipeline backfill --source docs --again"
+    assert remedies["misaligned_vectors"].endswith(heals)
+    assert remedies["text_drift"].endswith(f"audit-pipeline backfill --source docs --since {LATER} --again")
+    assert "0 batches of docs to bring up to date" in command("backfill", "--source", "docs", *usual).out
+    listed = command("backfill", "--source", "docs", "--again", "--dry-run", *usual).out
+    assert listed.splitlines()[1:] == [f"  {DAY}|docs (again, 30 rows)", f"  {LATER}|docs (again, 30 rows)"]
+    assert command("backfill", "--source", "docs", "--again", *usual).code == 0
+    assert errors() == {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from audit_pipeline.corpus.batches import parse_batch_key, slug
+from audit_pipeline.corpus.batches import parse_batch_key
 from audit_pipeline.corpus.sampling import stratify
 from audit_pipeline.corpus.scans import BatchInfo, StoreScan
 from audit_pipeline.encoder.calibration import NOISE_LOSS, cosine_loss
@@ -19,6 +20,7 @@ from audit_pipeline.errors import AuditInputError
 from audit_pipeline.index.snapshot import USABLE
 from audit_pipeline.stages.grid import EMPTY, refuse_other_grain
 from audit_pipeline.stages.provenance import PROVENANCE, provenance_as_configured
+from audit_pipeline.stages.retired import retired_slugs, yield_to_retired
 from audit_pipeline.stages.texts import embedded, with_tokens
 from audit_pipeline.stages.unsettled import (
     begin_writing,
@@ -63,7 +65,7 @@ def changed_batches(workspace: Workspace, scan: StoreScan | None = None) -> list
     refuse_other_grain(workspace.settings, workspace.state)
     scan = scan or workspace.scan()
     found = {key: info for key, info in scan.batches.items() if scan.unread_for(info.slug) is None}
-    retired = {slug(source.name) for source in workspace.settings.sources if source.retired}
+    retired = retired_slugs(workspace)
     known = {manifest.key: manifest for manifest in workspace.manifests()}
     unsettled = unsettled_keys(workspace)
     settings = workspace.settings.index
@@ -73,7 +75,7 @@ def changed_batches(workspace: Workspace, scan: StoreScan | None = None) -> list
         manifest = known.get(key)
         if manifest is None:
             changes.append(BatchChange(key, "new", info.rows))
-        elif manifest.content_hash != info.content_hash:
+        elif manifest.content_hash != info.content_hash or not retired.issuperset(manifest.yields_to):
             changes.append(BatchChange(key, "changed", info.rows))
         elif manifest.settings_hash != workspace.settings_hash:
             changes.append(BatchChange(key, "resettled", info.rows))
@@ -99,8 +101,10 @@ def ingest_chunks(workspace: Workspace, key: str) -> dict[str, int] | None:
     if info is None and known is None and key not in unsettled_keys(workspace):
         return None
     _refuse_ids_of_unread(workspace, key, rows.chunks["chunk_id"])
+    yielded = yield_to_retired(workspace, key, rows)
+    rows = yielded.rows
     chunks = with_tokens(workspace, rows.chunks)
-    generation = generation_of(workspace, info)
+    generation = generation_of(workspace, info, yielded.yields_to)
     folder = workspace.state.batch(key) / generation
     write_table(folder / "chunks.parquet", chunks)
     write_table(folder / "rejected.parquet", rows.rejected)
@@ -114,6 +118,7 @@ def ingest_chunks(workspace: Workspace, key: str) -> dict[str, int] | None:
         content_hash=info.content_hash if info else EMPTY,
         settings_hash=workspace.settings_hash,
         generation=generation,
+        yields_to=yielded.yields_to,
     )
     write_json(workspace.state.batch(key) / "pending.json", asdict(pending))
     return {"rows": len(chunks), "rejected": len(rows.rejected)}
@@ -283,9 +288,9 @@ def finish_batch(workspace: Workspace, key: str) -> BatchManifest:
     return manifest
 
 
-def generation_of(workspace: Workspace, info: BatchInfo | None) -> str:
+def generation_of(workspace: Workspace, info: BatchInfo | None, yields_to: Sequence[str] = ()) -> str:
     """Folder name of one state of a batch: equal content and settings give equal names, so a re-run is idempotent."""
-    content = info.content_hash if info else EMPTY
+    content = " ".join([info.content_hash if info else EMPTY, *yields_to])
     return hashlib.sha256(f"{content} {workspace.settings_hash}".encode()).hexdigest()[:16]
 
 

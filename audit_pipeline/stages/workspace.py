@@ -7,7 +7,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,6 +50,7 @@ class BatchManifest:
     settings_hash: str
     generation: str  # folder of the batch's files
     ingests: int = 1  # how often this batch was brought up to date
+    yields_to: list[str] = field(default_factory=list)  # slugs of retired sources that hold ids of its rows
 
 
 class Workspace:

@@ -134,7 +134,9 @@ def test_a_tick_of_the_sensor_frees_the_slots_that_ended_runs_of_dead_processes_
 
 
 @pytest.mark.parametrize(
-    ("tag", "slots"), [(process_tag()[PROCESS_TAG], 1), ("1:1000000000.00:another-host", 2), (None, 1)]
+    ("tag", "slots"),
+    [(process_tag()[PROCESS_TAG], 1), ("1:1000000000.00:another-host", 2), (None, 1)],
+    ids=["a run of this process", "a free slot beside one of another host", "a run without a process"],
 )
 def test_a_pool_that_others_hold_is_waited_for_with_a_line_and_a_free_one_without(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tag: str | None, slots: int

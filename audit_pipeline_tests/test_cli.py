@@ -210,7 +210,7 @@ def test_an_unforeseen_failure_exits_3_without_a_traceback(
     assert "Traceback" not in printed.err
     last = printed.err.splitlines()[-1]
     assert last.startswith("audit-pipeline: the audit failed, the last report stays: ")
-    assert "No space left on device" in last
+    assert "no room is left on a disk" in last
     assert bytes_of(changeable.report) == before
 
 

@@ -40,10 +40,12 @@ def test_a_source_that_is_gone_fails_with_the_sentence_of_an_audit(changeable: S
 def test_a_batch_left_half_done_and_those_of_other_settings_are_named(changeable: SmallAudit, command: Command) -> None:
     (folder,) = [path.parent for path in changeable.state.rglob("batch.json") if read_json(path)["key"] == CELLS[0]]
     write_json(folder / "pending.json", {"generation": "0000"})
+    write_json(folder / "unsettled.json", {"generation": "0000", "written": False, "taken": []})
     code, lines = look(changeable, command)
     half = lines[f"batches of {NAME}"]
     assert (code, half.state) == (0, "warn")
     assert half.seen == f"1 batch failed: {CELLS[0]} (not finished)"
+    (folder / "unsettled.json").unlink()
     write_json(folder / "pending.json", {"generation": read_json(folder / "batch.json")["generation"]})
     changeable.config.write_text(changeable.config.read_text() + "  index: {embed_text: '{source} {text}'}\n")
     other = look(changeable, command)[1][f"batches of {NAME}"]

@@ -180,9 +180,9 @@ def test_a_second_source_is_registered_backfilled_checked_and_blamed_for_what_it
     # Of every two posts one was refused and made again; of those taken, each thing stands in one.
     lines = told(webhook).splitlines()
     assert sum("`missing_rows`" in line for line in lines) == 1
-    assert sum(line.startswith("• source late: ") for line in lines) == 1
+    assert sum(line.startswith("• `source late`: ") for line in lines) == 1
     for day in SECOND_DAYS:  # rows that were rejected, and so are missing
-        assert lines.count(f"• source late, ingested {day}") == 2
+        assert lines.count(f"• `source late, ingested {day}`") == 2
     assert not [path for path in index.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
     audit: dict[str, Any] = json.loads((state / "reports" / NAME / "audit.json").read_text(encoding="utf-8"))
     errors = [(finding["code"], finding["scope"]) for finding in audit["findings"] if finding["severity"] == "error"]

@@ -24,19 +24,13 @@ from audit_pipeline.orchestration.workspaces import new_workspace, state_root
 from audit_pipeline.plural import some
 from audit_pipeline.report.alerts import Item
 from audit_pipeline.stages.alerting import Failures, Send, tell_news
-from audit_pipeline.stages.batches import WHICH, mended_batches
+from audit_pipeline.stages.batch_checks import CHECKS_OF_BATCH
+from audit_pipeline.stages.batches import BATCH_CHECKS, WHICH, mended_batches
 from audit_pipeline.state import StateFolder
 from audit_pipeline.webhook import NotPostedError, post
 
-ASSET_OF_CHECK = {
-    "no_rows_rejected": "chunks",
-    "batch_keeps_rows": "chunks",
-    "vectors_can_be_written": "passage_vectors",
-    "table_holds_batch": "batch_integrity",
-    "covers_all_batches": "corpus_integrity",
-    "no_failed_batches": "corpus_integrity",
-}
-BLOCKING = ("batch_keeps_rows", "vectors_can_be_written")
+ASSET_OF_CHECK = {one.name: one.asset for one in CHECKS_OF_BATCH} | dict.fromkeys(BATCH_CHECKS, "corpus_integrity")
+BLOCKING = tuple(one.name for one in CHECKS_OF_BATCH if one.blocking)
 _OVERLAP = 600.0
 """Seconds that two looks at failed runs share: hosts' clocks differ, and events are stored a little later."""
 

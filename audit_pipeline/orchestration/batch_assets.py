@@ -2,7 +2,7 @@
 
 # No `from __future__ import annotations` here: Dagster reads the annotation of `context` as a type.
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import dagster as dg
@@ -10,10 +10,11 @@ import dagster as dg
 from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.orchestration.automation import SOURCE_BATCHES, condition_of
 from audit_pipeline.orchestration.home import tag_process
+from audit_pipeline.orchestration.metadata import check_result
 from audit_pipeline.orchestration.naming import table_pool_name
 from audit_pipeline.orchestration.workspaces import workspace_for
-from audit_pipeline.stages import batches, ingest
-from audit_pipeline.stages.workspace import Workspace
+from audit_pipeline.stages import ingest
+from audit_pipeline.stages.batch_checks import CHECKS_OF_BATCH, BatchCheck
 
 OWNERS = ["team:data-platform"]
 GROUP_OF_BATCHES = "batches"
@@ -115,61 +116,22 @@ def batch_assets(settings: IndexAuditSettings, partitions: dg.MultiPartitionsDef
     return [chunks, probes, passage_vectors, minhash_signatures, index_rows, batch_integrity]
 
 
-_ERROR, _WARN = dg.AssetCheckSeverity.ERROR, dg.AssetCheckSeverity.WARN
-# name, asset it stands on, severity, whether it stops the batch, what it says, what finds faults (none: it passed)
-_CHECKS: list[tuple[str, str, dg.AssetCheckSeverity, bool, str, Callable[[Workspace, str], dict[str, Any]]]] = [
-    ("no_rows_rejected", "chunks", _WARN, False, "Every row of the batch could be used.", ingest.rejection_reasons),
-    (
-        "batch_keeps_rows",
-        "chunks",
-        _ERROR,
-        True,  # going on would delete the batch from the table
-        "What the batch held and the source store still holds can be used: none of it would be deleted.",
-        batches.batch_would_vanish,
-    ),
-    (
-        "vectors_can_be_written",
-        "passage_vectors",
-        _ERROR,
-        True,  # going on would write rows that no search finds
-        "Every vector of the batch is finite and not zero.",
-        batches.unusable_vectors,
-    ),
-    (
-        "table_holds_batch",
-        "batch_integrity",
-        _ERROR,
-        False,
-        "The table holds each row of the batch once, with its text and a usable vector.",
-        ingest.integrity_faults,
-    ),
-]
-
-
 def batch_checks(
     settings: IndexAuditSettings, partitions: dg.MultiPartitionsDefinition
 ) -> list[dg.AssetChecksDefinition]:
     """Checks that stand on the partition they are about."""
 
-    def made(
-        name: str,
-        asset: str,
-        severity: dg.AssetCheckSeverity,
-        blocking: bool,
-        description: str,
-        faults_of: Callable[[Workspace, str], dict[str, Any]],
-    ) -> dg.AssetChecksDefinition:
+    def made(one: BatchCheck) -> dg.AssetChecksDefinition:
         @dg.asset_check(
-            asset=dg.AssetKey([settings.dagster_name, asset]),
-            name=name,
+            asset=dg.AssetKey([settings.dagster_name, one.asset]),
+            name=one.name,
             partitions_def=partitions,
-            blocking=blocking,
-            description=description,
+            blocking=one.blocking,
+            description=one.what,
         )
         def check(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
-            faults = faults_of(workspace_for(settings), context.partition_key)
-            return dg.AssetCheckResult(passed=not faults, severity=severity, metadata=faults)
+            return check_result(one.outcome(workspace_for(settings), context.partition_key))
 
         return check
 
-    return [made(*row) for row in _CHECKS]
+    return [made(one) for one in CHECKS_OF_BATCH]

@@ -11,7 +11,7 @@ from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.orchestration.automation import condition_of, freshness_of
 from audit_pipeline.orchestration.batch_assets import OWNERS
 from audit_pipeline.orchestration.home import tag_process
-from audit_pipeline.orchestration.metadata import report_metadata, stage_metadata
+from audit_pipeline.orchestration.metadata import check_result, report_metadata, stage_metadata
 from audit_pipeline.orchestration.naming import table_pool_name
 from audit_pipeline.orchestration.observed import report_observed_batches
 from audit_pipeline.orchestration.runs import batches_under_way
@@ -267,10 +267,6 @@ def _check(
 ) -> dg.AssetChecksDefinition:
     @dg.asset_check(asset=asset, name=name, description=what)
     def check(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
-        outcome = outcome_of(context, name)
-        severity = dg.AssetCheckSeverity.ERROR if outcome.error else dg.AssetCheckSeverity.WARN
-        return dg.AssetCheckResult(
-            passed=outcome.passed, severity=severity, description=outcome.text, metadata=outcome.figures
-        )
+        return check_result(outcome_of(context, name))
 
     return check

@@ -11,6 +11,7 @@ import dagster as dg
 from audit_pipeline.findings import sort_key
 from audit_pipeline.report.charts import overview_png
 from audit_pipeline.results import StageResult
+from audit_pipeline.stages.limits import CheckOutcome
 from audit_pipeline.state import read_json
 
 PLOTTED = (
@@ -44,6 +45,14 @@ def stage_metadata(result: StageResult) -> dict[str, Any]:
     if result.findings:
         metadata["findings"] = findings_table(result)
     return metadata
+
+
+def check_result(outcome: CheckOutcome) -> dg.AssetCheckResult:
+    """The outcome of a check as Dagster keeps it: its text is what the UI and alerts on checks show first."""
+    severity = dg.AssetCheckSeverity.ERROR if outcome.error else dg.AssetCheckSeverity.WARN
+    return dg.AssetCheckResult(
+        passed=outcome.passed, severity=severity, description=outcome.text, metadata=outcome.figures
+    )
 
 
 def findings_table(result: StageResult) -> dg.TableMetadataValue:

@@ -6,8 +6,10 @@ import dagster as dg
 from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.corpus.batches import parse_batch_key
 from audit_pipeline.orchestration.batch_assets import OWNERS
+from audit_pipeline.orchestration.metadata import check_result
 from audit_pipeline.orchestration.naming import source_partitions_name
 from audit_pipeline.orchestration.workspaces import workspace_for
+from audit_pipeline.stages.batch_checks import outcome_of
 from audit_pipeline.stages.batches import ObservedBatch, not_reported, observed_batches, remember_reported
 
 SHOWN = {
@@ -46,7 +48,7 @@ def observed_checks(
     def table_holds_batch(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
         for batch in observed_batches(workspace_for(settings)):
             if batch.key == context.partition_key:
-                return dg.AssetCheckResult(passed=not batch.faults, severity=_severity(batch), metadata=batch.faults)
+                return check_result(outcome_of(batch))
         return dg.AssetCheckResult(passed=True, description="The table holds no row of this batch.")
 
     return [table_holds_batch]
@@ -77,11 +79,14 @@ def _events(
         dg.AssetMaterialization(key, partition=batch.key, metadata={"dagster/partition_row_count": batch.rows})
         for key in keys
     ]
+    result = check_result(outcome_of(batch))
     check = dg.AssetCheckEvaluation(
-        keys[-1], CHECK, not batch.faults, metadata=batch.faults, partition=batch.key, severity=_severity(batch)
+        keys[-1],
+        CHECK,
+        result.passed,
+        metadata=result.metadata,
+        partition=batch.key,
+        severity=result.severity,
+        description=result.description,
     )
     return [*shown, check]
-
-
-def _severity(batch: ObservedBatch) -> dg.AssetCheckSeverity:
-    return dg.AssetCheckSeverity.ERROR if batch.error else dg.AssetCheckSeverity.WARN

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Set
 from dataclasses import dataclass
@@ -29,7 +28,6 @@ BATCH_CHECKS = {
 }
 """Check on the whole of the batches -> what passes it; the second one belongs to a managed index."""
 
-LOGGER = logging.getLogger("audit_pipeline")
 WHICH = "which"
 """The figure that lists what a check on the batches failed on: keys with reasons, or sources that cannot be read."""
 _LISTED = 50
@@ -127,8 +125,8 @@ def _named(what: str, batches: dict[str, str], under_way: Set[str], of: int) -> 
     return CheckOutcome(not bad, error=True, text=text, figures=figures)
 
 
-def batch_would_vanish(workspace: Workspace, key: str) -> dict[str, int | str]:
-    """Counts and a sentence where to go on would delete rows that the store still has; empty where all is well.
+def rows_that_would_vanish(workspace: Workspace, key: str) -> dict[str, int]:
+    """Counts where to go on would delete rows that the store still has; empty where all is well.
 
     Either no row of the batch can be used any more, though it still has rows: a column that was renamed does that. Or
     rows that it held stand in the store with a date that cannot be used, and so in no batch: a date written another
@@ -142,14 +140,7 @@ def batch_would_vanish(workspace: Workspace, key: str) -> dict[str, int | str]:
     if len(rejected) and not len(chunks):
         return {"rejected": len(rejected), "rows_in_table": known.rows}
     undated = _rows_without_a_day(workspace, known, chunks)
-    if not undated:
-        return {}
-    why = (
-        f"batch {key}: {counted(undated, 'row')} of it can be placed nowhere, for the date cannot be used: "
-        "correct the dates in the source store, or delete the rows there"
-    )
-    LOGGER.error(why)
-    return {"rows_without_a_day": undated, "rows_in_table": known.rows, "to_do": why}
+    return {"rows_without_a_day": undated, "rows_in_table": known.rows} if undated else {}
 
 
 def _rows_without_a_day(workspace: Workspace, known: BatchManifest, chunks: pa.Table) -> int:

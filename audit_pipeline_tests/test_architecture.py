@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 import tomllib
@@ -100,8 +101,10 @@ def test_the_three_location_names_agree() -> None:
     )
 
 
-def test_every_module_opens_with_one_line_that_says_what_belongs_there() -> None:
+def test_every_module_opens_with_one_line_that_says_what_belongs_there_and_what_does_not() -> None:
     for path in sorted(PACKAGE.rglob("*.py")):
         docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
         assert docstring, path
-        assert docstring.splitlines()[0].rstrip().endswith("."), path
+        first = docstring.splitlines()[0].rstrip()
+        assert first.endswith("."), path
+        assert path.stem.startswith("__") or re.search(r"[.:;?] \S", first), path

@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
+import logging
 import struct
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -25,9 +26,11 @@ from filelock import FileLock, Timeout
 
 import audit_pipeline.schemas
 from audit_pipeline.corpus.scans import BatchInfo, HeldRows, StoreRows, StoreScan
-from audit_pipeline.errors import AuditInputError
+from audit_pipeline.errors import AuditInputError, reason_of
 from audit_pipeline.schemas import CHUNKS, REJECTED_CHUNKS
 from audit_pipeline.state import replacing
+
+LOGGER = logging.getLogger(__name__)
 
 _MAGIC = b"rowskept"
 _SIZES = struct.Struct("<qq")  # bytes of the index, and of the index uncompressed
@@ -152,8 +155,14 @@ def only_writer(path: Path, waiting: Callable[[], None], patience: float = _PATI
             waiting()
             lock.acquire(timeout=patience)
         held = True
-    except (OSError, NotImplementedError):  # Timeout is an OSError
-        pass
+    except Timeout:
+        LOGGER.info("%s is not given back: the sources are read without it", path.with_suffix(".lock"))
+    except (OSError, NotImplementedError) as error:  # a file system that knows no locks
+        LOGGER.info(
+            "%s cannot be held (%s): the sources are read without it, by each run for itself",
+            path.with_suffix(".lock"),
+            reason_of(error),
+        )
     try:
         yield held
     finally:

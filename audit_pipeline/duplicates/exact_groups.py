@@ -1,4 +1,4 @@
-"""Groups of chunks with the same normalised text, and the one representative that goes on to the other lanes."""
+"""Groups of chunks with one normalised text, and who stands for each. The text is normalised elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many pairs of known Jaccard the band join finds, measured on shingles of the user's own text."""
+"""How many pairs of known Jaccard the band join finds in the user's text. The corpus's pairs are found elsewhere."""
 
 from __future__ import annotations
 

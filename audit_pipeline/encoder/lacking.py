@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from audit_pipeline.encoder.calibration import NOISE_LOSS
 from audit_pipeline.encoder.compared_rows import ComparedRows
 from audit_pipeline.encoder.protocol import Encoder
@@ -12,28 +14,19 @@ from audit_pipeline.scopes import merge_cells
 
 def not_measured(reason: str) -> Finding:
     """The vectors were not compared with fresh encodings: never a pass."""
-    return Finding(
-        code="not_measured",
-        severity="info",
-        message=f"Stored vectors were not compared with fresh encodings: {reason}.",
-        remedy="Give the audit the encoder that wrote the vectors, and rows that hold both a text and a vector.",
-        n_compared=0,
-        evidence={"check": "role_fingerprint"},
+    return _not_compared(
+        f"Stored vectors were not compared with fresh encodings: {reason}.",
+        "Give the audit the encoder that wrote the vectors, and rows that hold both a text and a vector.",
     )
 
 
 def without_vector(encoder: Encoder, rows: int, n: int) -> Finding:
     """Rows whose text the encoder gives no vector that can be compared: they are left out, and counted."""
-    return Finding(
-        code="not_measured",
-        severity="info",
-        message=(
-            f"{counted(rows, 'row')} of {n:,} drawn could not be compared: {encoder.name} gives their text no vector "
-            "with a direction (no token of it is known, or values are no numbers)."
-        ),
-        remedy="Look at these texts: they hold nothing that the model reads.",
-        n_compared=0,
-        evidence={"check": "role_fingerprint", "rows": rows},
+    return _not_compared(
+        f"{counted(rows, 'row')} of {n:,} drawn could not be compared: {encoder.name} gives their text no vector "
+        "with a direction (no token of it is known, or values are no numbers).",
+        "Look at these texts: they hold nothing that the model reads.",
+        rows=rows,
     )
 
 
@@ -77,14 +70,15 @@ def cells_without_rows(context: ComparedRows) -> list[Finding]:
     every = set(context.cells.cells)
     missing = every - context.all_cells
     return [
-        Finding(
-            code="not_measured",
-            severity="info",
-            message="No row was compared with a fresh encoding here: none is usable, or sample.total is too small.",
-            remedy="Raise sample.total, and mend rows without text or vector.",
-            n_compared=0,
-            scope=scope,
-            evidence={"check": "role_fingerprint"},
+        _not_compared(
+            "No row was compared with a fresh encoding here: none is usable, or sample.total is too small.",
+            "Raise sample.total, and mend rows without text or vector.",
+            scope,
         )
         for scope in merge_cells(missing, every)
     ]
+
+
+def _not_compared(message: str, remedy: str, scope: dict[str, Any] | None = None, **counts: int) -> Finding:
+    evidence = {"check": "role_fingerprint", **counts}
+    return Finding("not_measured", "info", message, remedy, n_compared=0, scope=scope or {}, evidence=evidence)

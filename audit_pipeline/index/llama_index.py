@@ -1,4 +1,4 @@
-"""What LlamaIndex put before a node's text when it embedded it, rebuilt from the node that it stores as JSON."""
+"""What LlamaIndex put before a node's text to embed it, read from its JSON. The column is found elsewhere."""
 
 from __future__ import annotations
 

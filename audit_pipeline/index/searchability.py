@@ -1,4 +1,4 @@
-"""Findings about rows that stand as they should, yet a search ranks by their length or its filter keeps out."""
+"""Findings about sound rows that a search ranks by length or its filter keeps out. Faults of rows are elsewhere."""
 
 from __future__ import annotations
 

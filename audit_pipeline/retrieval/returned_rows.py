@@ -1,4 +1,4 @@
-"""What the application got back against an exact search with its own vectors, and what explains a difference."""
+"""What the application got back against an exact search, and why. What follows from it is elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The settings that a table seems to need, with a guess at the role its vectors carry where a model is named."""
+"""The settings that a table seems to need, with a guess at its role. Columns and metric are guessed elsewhere."""
 
 from __future__ import annotations
 

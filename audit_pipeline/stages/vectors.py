@@ -1,4 +1,4 @@
-"""The stage that compares stored vectors with fresh ones, and what other stages take from it."""
+"""Stored vectors against fresh ones, and what other stages take from it. No vector is judged here."""
 
 from __future__ import annotations
 

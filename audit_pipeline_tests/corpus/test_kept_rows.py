@@ -423,11 +423,27 @@ def test_of_many_processes_that_begin_at_once_one_reads_the_sources_for_all(tmp_
     assert len(log.read_text().splitlines()) == 1
 
 
-def test_a_process_that_hangs_on_to_the_lock_is_not_waited_for_for_ever(tmp_path: Path) -> None:
+def test_a_process_that_hangs_on_to_the_lock_is_not_waited_for_for_ever(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     waited = []
+    caplog.set_level(logging.INFO, "audit_pipeline")
     with FileLock(tmp_path / "store.lock"), only_writer(tmp_path / "store.rows", lambda: waited.append(1), 0.05) as got:
         assert not got
     assert waited == [1]
+    assert caplog.messages == [f"{tmp_path / 'store.lock'} is not given back: the sources are read without it"]
     with only_writer(tmp_path / "store.rows", lambda: waited.append(1), 0.05) as got:
         assert got
     assert waited == [1]
+
+
+def test_a_lock_that_cannot_be_made_is_told_and_the_work_goes_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    lock = tmp_path / "store.lock"
+    lock.mkdir()
+    caplog.set_level(logging.INFO, "audit_pipeline")
+    with only_writer(tmp_path / "store.rows", lambda: None) as got:
+        assert not got
+    assert [message.partition(" (")[0] for message in caplog.messages] == [f"{lock} cannot be held"]
+    assert caplog.messages[0].endswith("the sources are read without it, by each run for itself")

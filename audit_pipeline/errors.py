@@ -21,6 +21,10 @@ class AuditInputError(Exception):
         return without_credentials(super().__str__())
 
 
+class BatchInputError(AuditInputError):
+    """One batch cannot be brought in as it is now: the others go on without it, and the command ends with exit 2."""
+
+
 class SelfCheckError(Exception):
     """The audit found its own measuring instrument broken (exit 3): no figure of this run may be published."""
 

@@ -12,11 +12,14 @@ import typer
 from audit_pipeline.cli.options import (
     EXIT_CLEAN,
     EXIT_ERROR_FINDING,
+    EXIT_INPUT,
     ConfigOption,
     StateOption,
     indexes_of,
     root_of,
+    tell,
 )
+from audit_pipeline.errors import AuditInputError
 from audit_pipeline.plural import counted
 
 
@@ -28,14 +31,16 @@ def run(
 ) -> None:
     """Bring every new, changed or emptied batch up to date, audit the whole index, print a summary.
 
-    Exit 0: no error finding. 1: at least one. 2: settings or input cannot be used. 3: the audit itself failed.
+    A batch that cannot be brought in is left out, and the audit is of the others and of what the table had of it.
+
+    Exit 0: no error finding. 1: at least one. 2: settings, input or a batch cannot be used. 3: the audit itself failed.
     """
     from audit_pipeline.orchestration.running import at_home, dry_run_line, run_audit
     from audit_pipeline.report.summary import exit_code, terminal_summary
 
     indexes = indexes_of(config)
     root = root_of(state)
-    code = EXIT_CLEAN
+    code, left_out = EXIT_CLEAN, list[AuditInputError]()
     with at_home(root) as instance:
         for settings in indexes:
             if dry_run:
@@ -43,10 +48,11 @@ def run(
                 continue
             outcome = run_audit(settings, instance)
             report = root / "reports" / settings.name
-            typer.echo(
-                json.dumps(outcome.audit, indent=1) if as_json else terminal_summary(outcome.audit, report).rstrip()
-            )
-            code = max(code, exit_code(outcome.audit))
+            summary = terminal_summary(outcome.audit, report, len(outcome.left_out)).rstrip()
+            typer.echo(json.dumps(outcome.audit, indent=1) if as_json else summary)
+            code = max(code, exit_code(outcome.audit, len(outcome.left_out)))
+            left_out += outcome.left_out.values()
+    tell(left_out)
     raise typer.Exit(code)
 
 
@@ -64,12 +70,13 @@ def backfill(
 ) -> None:
     """Ingest a source's batches that are not up to date (with --again all), here; the next audit shows what came in.
 
-    Exit 0: every batch stands in the table as in the source store. 1: one does not. 2 and 3: as of run.
+    Exit 0: every batch stands in the table as in the source store. 1: one does not. 2: one could not be brought in, the
+    others are. Else 2 and 3 as of run.
     """
     from audit_pipeline.orchestration.running import at_home, backfill_plan, refuse_unknown_source, run_backfill
 
     indexes = indexes_of(config)
-    faulty = 0
+    faulty, left_out = 0, list[AuditInputError]()
     with at_home(root_of(state)) as instance:
         having = refuse_unknown_source(indexes, source)
         for settings in having:
@@ -80,10 +87,13 @@ def backfill(
                 for change in changes:
                     typer.echo(f"  {change.key} ({change.reason}, {counted(change.rows, 'row')})")
                 continue
-            for key, faults in run_backfill(settings, changes, instance).items():
-                faulty += 1
+            found = run_backfill(settings, changes, instance)
+            faulty += len(found.faults)
+            left_out += found.left_out.values()
+            for key, faults in found.faults.items():
                 typer.echo(f"  {key}: {', '.join(f'{count} {name}' for name, count in faults.items())}")
-    raise typer.Exit(EXIT_ERROR_FINDING if faulty else EXIT_CLEAN)
+    tell(left_out)
+    raise typer.Exit(EXIT_INPUT if left_out else EXIT_ERROR_FINDING if faulty else EXIT_CLEAN)
 
 
 def prepare(state: StateOption = None) -> None:

@@ -12,7 +12,7 @@ from types import FrameType
 import typer
 
 from audit_pipeline.cli import audits, labels, reports
-from audit_pipeline.cli.options import EXIT_FAILED, EXIT_INPUT
+from audit_pipeline.cli.options import EXIT_FAILED, EXIT_INPUT, tell
 from audit_pipeline.errors import AuditInputError, SelfCheckError, StoppedError, reason_of
 
 # What SQLite, LanceDB and the operating system say of a full disk.
@@ -89,7 +89,7 @@ def main() -> None:
     try:
         app()
     except AuditInputError as error:
-        print(f"audit-pipeline: {error}", file=sys.stderr)
+        tell([error])
         sys.exit(EXIT_INPUT)
     except StoppedError:
         print(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +21,12 @@ ConfigOption = Annotated[
 StateOption = Annotated[
     Path | None, typer.Option("--state", help="State folder; default: $DAGSTER_HOME, else .audit here.")
 ]
+
+
+def tell(errors: Iterable[AuditInputError]) -> None:
+    """A sentence for each error on standard error, as the one that ends a command is told."""
+    for error in errors:
+        print(f"audit-pipeline: {error}", file=sys.stderr)
 
 
 def root_of(state: Path | None) -> Path:

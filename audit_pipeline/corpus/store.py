@@ -26,7 +26,7 @@ from audit_pipeline.corpus.readers import read_file
 from audit_pipeline.corpus.scans import HeldRows, StoreRows, StoreScan, content_hash, unread_for
 from audit_pipeline.corpus.stamps import store_stamp
 from audit_pipeline.corpus.validation import validate
-from audit_pipeline.errors import AuditInputError, reason_of
+from audit_pipeline.errors import AuditInputError, BatchInputError, reason_of
 from audit_pipeline.results import Progress, no_progress
 from audit_pipeline.schemas import CHUNKS, REJECTED_CHUNKS
 from audit_pipeline.source_settings import SourceSettings
@@ -94,7 +94,7 @@ class SourceStore:
             info = self._told.batches.get(key)
             told = (info.rows, info.rejected, info.content_hash) if info else (0, 0, _NOTHING)
             if told != (len(found.chunks), len(found.rejected), content_hash(found.chunks, found.rejected)):
-                raise AuditInputError(
+                raise BatchInputError(
                     f"{self._settings.name}: the sources changed while batch {key} was read: run it again"
                 )
         return found

@@ -6,16 +6,17 @@ import datetime as dt
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 from dagster._core.errors import DagsterAssetCheckFailedError
+from dagster._core.utils import make_new_run_id
 
 from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.corpus.batches import slug
-from audit_pipeline.errors import AuditInputError, SelfCheckError, StoppedError
+from audit_pipeline.errors import AuditInputError, BatchInputError, SelfCheckError, StoppedError
 from audit_pipeline.orchestration.component import build_defs
 from audit_pipeline.orchestration.home import end_dead_runs, locked, look_at_pools, prepare_home, process_tag
 from audit_pipeline.orchestration.naming import audit_job_name, ingest_job_name, source_partitions_name
@@ -44,10 +45,19 @@ def at_home(root: Path) -> Iterator[dg.DagsterInstance]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run did: the batches it brought up to date, and the audit it wrote."""
+    """What a run did: the batches that were not up to date, the audit it wrote, and the batches it left out, by key."""
 
     changes: list[BatchChange]
     audit: dict[str, Any]
+    left_out: dict[str, BatchInputError] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Backfilled:
+    """What is wrong after a backfill, by batch: ``faults`` counts it in the table, ``left_out`` were not brought in."""
+
+    faults: dict[str, dict[str, int]] = field(default_factory=dict)
+    left_out: dict[str, BatchInputError] = field(default_factory=dict)
 
 
 def plan(settings: IndexAuditSettings) -> list[BatchChange]:
@@ -71,16 +81,22 @@ def dry_run_line(settings: IndexAuditSettings) -> str:
 def run_audit(settings: IndexAuditSettings, instance: dg.DagsterInstance) -> Outcome:
     """Bring every new, changed or emptied batch up to date, then audit the whole index.
 
-    Raises AuditInputError and SelfCheckError as the stages do, whatever Dagster wraps around them.
+    A batch that cannot be brought in is left out: the table has it as before, and the others go on. Raises
+    AuditInputError and SelfCheckError as the stages do, whatever Dagster wraps around them.
     """
     changes = plan(settings)
     workspace = workspace_for(settings)
     workspace.state.remember(first_audit=workspace.today.isoformat())
-    defs = _bring_up_to_date(settings, changes, instance)
+    defs, left_out = _bring_up_to_date(settings, changes, instance)
+    if left_out and not workspace.manifests():
+        raise AuditInputError(
+            f"{settings.name}: none of its batches could be brought in, so there is nothing to audit "
+            f"({next(iter(left_out.values()))})"
+        )
     workspace.release_store()
     LOGGER.info("auditing %s", settings.name)
     execute(defs, audit_job_name(settings), instance)
-    return Outcome(changes, read_json(workspace.state.report / "audit.json"))
+    return Outcome(changes, read_json(workspace.state.report / "audit.json"), left_out)
 
 
 def refuse_unknown_source(indexes: Sequence[IndexAuditSettings], source: str) -> list[IndexAuditSettings]:
@@ -114,20 +130,21 @@ def backfill_plan(
     return batches_of_source(workspace_for(settings), source, since, again=again) if settings.index.managed else []
 
 
-def run_backfill(
-    settings: IndexAuditSettings, changes: list[BatchChange], instance: dg.DagsterInstance
-) -> dict[str, dict[str, int]]:
-    """Bring these batches up to date; what is wrong with them in the table, by key, empty where nothing is."""
-    _bring_up_to_date(settings, changes, instance)
+def run_backfill(settings: IndexAuditSettings, changes: list[BatchChange], instance: dg.DagsterInstance) -> Backfilled:
+    """Bring these batches up to date, but for those that cannot be brought in."""
+    _, left_out = _bring_up_to_date(settings, changes, instance)
     workspace = workspace_for(settings)
-    found = {change.key: integrity_faults(workspace, change.key) for change in changes}
-    return {key: faults for key, faults in found.items() if faults}
+    found = {change.key: integrity_faults(workspace, change.key) for change in changes if change.key not in left_out}
+    return Backfilled({key: faults for key, faults in found.items() if faults}, left_out)
 
 
 def _bring_up_to_date(
     settings: IndexAuditSettings, changes: list[BatchChange], instance: dg.DagsterInstance
-) -> dg.Definitions:
-    """Ingest these batches one after the other; the definitions, whose grid has them all."""
+) -> tuple[dg.Definitions, dict[str, BatchInputError]]:
+    """Ingest these batches one after the other; the definitions, whose grid has them all, and what was left out.
+
+    What concerns one batch leaves that one out. Any other error would meet the next batch too, so it ends the command.
+    """
     workspace = workspace_for(settings)
     earliest = workspace.scan().earliest if settings.sources else None
     if earliest is not None:
@@ -138,12 +155,17 @@ def _bring_up_to_date(
     if changes:
         slugs = sorted({change.key.split("|", 1)[1] for change in changes})
         instance.add_dynamic_partitions(source_partitions_name(settings), slugs)
+    left_out: dict[str, BatchInputError] = {}
     for number, change in enumerate(changes, start=1):
         LOGGER.info(
             "batch %s of %s: %s (%s, %s rows)", number, len(changes), change.key, change.reason, f"{change.rows:,}"
         )
-        execute(defs, ingest_job_name(settings), instance, partition_key=change.key)
-    return defs
+        try:
+            execute(defs, ingest_job_name(settings), instance, partition_key=change.key)
+        except BatchInputError as error:
+            left_out[change.key] = error
+            LOGGER.error("left out, the others go on: %s", error)
+    return defs, left_out
 
 
 def execute(
@@ -153,18 +175,15 @@ def execute(
     job_def = defs.resolve_job_def(job)
     if pools := {pool for node in job_def.nodes if (pool := getattr(node.definition, "pool", None))}:
         look_at_pools(instance, pools)
+    run_id = make_new_run_id()
     try:
         return job_def.execute_in_process(
-            instance=instance, partition_key=partition_key, tags=process_tag(), run_config=QUIET
+            instance=instance, partition_key=partition_key, tags=process_tag(), run_config=QUIET, run_id=run_id
         )
     except dg.DagsterExecutionInterruptedError:
         raise StoppedError from None
     except DagsterAssetCheckFailedError as error:
-        checks = " ".join(str(error).split("\n")[1:]).strip()  # the first line only counts them
-        raise AuditInputError(
-            f"batch {partition_key}: nothing of it was written to the table, a check that guards it failed "
-            f"({checks}): mend its rows in the source store and run again"
-        ) from error
+        raise BatchInputError("; ".join(_failed_guards(instance, run_id))) from error
     except dg.DagsterError as error:
         cause: BaseException | None = error
         while cause is not None:
@@ -172,3 +191,11 @@ def execute(
                 raise cause from None
             cause = cause.__cause__
         raise
+
+
+def _failed_guards(instance: dg.DagsterInstance, run_id: str) -> list[str]:
+    """What the checks say that stopped a run: Dagster's own error has their names alone."""
+    records = instance.get_records_for_run(run_id, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION).records
+    found = [record.event_log_entry.dagster_event for record in records]
+    checks = [event.asset_check_evaluation_data for event in found if event is not None]
+    return [one.description or one.check_name for one in checks if one.blocking and not one.passed]

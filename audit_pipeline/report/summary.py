@@ -32,24 +32,33 @@ _EXIT_WORDS = {
 }
 
 
-def exit_code(audit: Mapping[str, Any]) -> int:
-    """1 where a finding is an error (rows wrong, lost or unreachable), else 0; warnings do not change it."""
-    return int(any(finding["severity"] == "error" for finding in audit["findings"]))
+def exit_code(audit: Mapping[str, Any], left_out: int = 0) -> int:
+    """2 where a batch was left out, else 1 where a finding is an error (rows wrong, lost or unreachable), else 0;
+    warnings do not change it.
+    """
+    return 2 if left_out else int(any(finding["severity"] == "error" for finding in audit["findings"]))
 
 
-def terminal_summary(audit: Mapping[str, Any], report: Path) -> str:
+def terminal_summary(audit: Mapping[str, Any], report: Path, left_out: int = 0) -> str:
     """The audit on at most 24 lines of 100 columns: reading, figures, findings, duplicates, where the report is.
 
-    ``report`` is the published folder or its page. Only a path longer than a line makes a longer line.
+    ``report`` is the published folder or its page, ``left_out`` how many batches could not be brought in, which is told
+    after the summary. Only a path longer than a line makes a longer line.
     """
     page = report if report.suffix == ".html" else report / "audit.html"
     head = [_clip(f"{audit['name']}: {verdict_words(audit)[1]} ({audit['verdict']['reading']})")]
     head += _wrapped(without_figures(audit["verdict"]["text"]), _VERDICT_LINES)
     figures = _figure_lines(audit)
     tail = [*_duplicates_lines(audit), *_agreement_line(audit), *_threshold_lines(audit)]
-    tail += [f"report  {page}", _EXIT_WORDS[exit_code(audit)]]
+    tail += [f"report  {page}", _exit_words(audit, left_out)]
     room = LINES - len(head) - len(figures) - len(tail)
     return "\n".join([*head, *figures, *_finding_lines(audit["findings"], room), *map(_clip_unless_path, tail)]) + "\n"
+
+
+def _exit_words(audit: Mapping[str, Any], left_out: int) -> str:
+    if left_out:
+        return f"exit 2: {counted(left_out, 'batch', 'batches')} could not be brought in, see below"
+    return _EXIT_WORDS[exit_code(audit)]
 
 
 def _figure_lines(audit: Mapping[str, Any]) -> list[str]:

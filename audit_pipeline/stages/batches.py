@@ -15,6 +15,7 @@ from audit_pipeline.corpus.batches import parse_batch_key, slug
 from audit_pipeline.corpus.rejections import BEFORE_START
 from audit_pipeline.corpus.text import is_blank
 from audit_pipeline.encoder.fidelity import MISALIGNED, ROLE_MISMATCH, VECTOR_DRIFT
+from audit_pipeline.findings import Finding
 from audit_pipeline.plural import counted, some
 from audit_pipeline.stages.ingest import FAULTS, changed_batches, integrity_faults, pending_chunks, pending_folder
 from audit_pipeline.stages.limits import CheckOutcome
@@ -89,6 +90,32 @@ def no_failed_batches(workspace: Workspace, under_way: Set[str] = frozenset()) -
             failed[manifest.key] = ", ".join(faults)
     # A batch that is faulty in the table is so until a run has mended it, so it counts though one is under way.
     return _named("failed", failed | left, under_way - failed.keys(), len(whole))
+
+
+def unfinished_findings(workspace: Workspace) -> list[Finding]:
+    """not_measured: batches whose last ingest was stopped. The audit judges the table by what was last brought in, so
+    it would pass over what these hold by now.
+    """
+    unfinished = _unfinished(workspace)
+    left = sorted(unfinished - mended_batches(workspace, unfinished))
+    if not left:
+        return []
+    known = {manifest.key for manifest in workspace.manifests()}
+    absent = sum(key not in known for key in left)
+    kept = {0: "which the table has as before", len(left): "which the table does not have"}.get(
+        absent, f"of which the table has {len(left) - absent:,} as before and {absent:,} not at all"
+    )
+    return [
+        Finding(
+            "not_measured",
+            "info",
+            f"Not measured: {counted(len(left), 'batch', 'batches')} whose last ingest did not finish, {kept}: "
+            f"{some(left)}.",
+            "Read in Dagster which check or error stopped it, mend that, then audit-pipeline run.",
+            n_compared=0,
+            evidence={"batches": left[:_LISTED]},
+        )
+    ]
 
 
 def mended_batches(workspace: Workspace, unfinished: Set[str] | None = None) -> set[str]:

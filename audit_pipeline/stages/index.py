@@ -23,6 +23,7 @@ from audit_pipeline.index.provenance import provenance_findings
 from audit_pipeline.memory import give_back
 from audit_pipeline.results import StageResult
 from audit_pipeline.retrieval.row_anomalies import TABLE_ROW
+from audit_pipeline.stages.batches import unfinished_findings
 from audit_pipeline.stages.provenance import provenance_as_configured, written_batches
 from audit_pipeline.stages.texts import with_tokens
 from audit_pipeline.stages.workspace import Workspace, corpus_stage
@@ -202,6 +203,7 @@ def corpus_integrity(workspace: Workspace) -> StageResult:
     if settings.index.managed:
         configured = provenance_as_configured(workspace)
         result.findings += provenance_findings(written_batches(workspace), configured, settings.ingest_job)
+        result.findings += unfinished_findings(workspace)
     if not workspace.has_store:
         result.findings += findings_without_store(snapshot, settings.index, workspace.index_uri)
     if rejected is not None:

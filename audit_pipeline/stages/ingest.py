@@ -16,7 +16,7 @@ from audit_pipeline.corpus.batches import parse_batch_key
 from audit_pipeline.corpus.sampling import stratify
 from audit_pipeline.corpus.scans import BatchInfo, StoreScan
 from audit_pipeline.encoder.calibration import NOISE_LOSS, cosine_loss
-from audit_pipeline.errors import AuditInputError
+from audit_pipeline.errors import AuditInputError, BatchInputError
 from audit_pipeline.index.snapshot import USABLE
 from audit_pipeline.stages.grid import EMPTY, refuse_other_grain
 from audit_pipeline.stages.provenance import PROVENANCE, provenance_as_configured
@@ -125,14 +125,14 @@ def ingest_chunks(workspace: Workspace, key: str) -> dict[str, int] | None:
 
 
 def _refuse_ids_of_unread(workspace: Workspace, key: str, ids: pa.ChunkedArray) -> None:
-    """Raise AuditInputError where the batch would take rows away from a source that cannot be read just now."""
+    """Raise BatchInputError where the batch would take rows away from a source that cannot be read just now."""
     scan = workspace.scan()
     for manifest in workspace.manifests() if scan.unread else ():
         if manifest.key == key or scan.unread_for(parse_batch_key(manifest.key)[1]) is None:
             continue
         held = read_table(workspace.generation(manifest) / "chunks.parquet", ["chunk_id"])["chunk_id"]
         if pc.any(pc.is_in(ids, value_set=held.combine_chunks())).as_py():
-            raise AuditInputError(
+            raise BatchInputError(
                 f"{workspace.settings.name}: batch {key} has ids of batch {manifest.key}, whose source cannot be read: "
                 "mend that source first"
             )
@@ -268,14 +268,14 @@ def _counts(integrity: pa.Table) -> dict[str, int]:
 def finish_batch(workspace: Workspace, key: str) -> BatchManifest:
     """Declares the batch's pending generation current, and removes the files of the one before.
 
-    Raises AuditInputError where its rows are not those that were committed last, or not all its files are there.
+    Raises BatchInputError where its rows are not those that were committed last, or not all its files are there.
     """
     folder, known = workspace.state.batch(key), workspace.manifest(key)
     pending = pending_manifest(workspace, key)
     files = workspace.generation(pending)
     whole = all((files / name).exists() for name in FILES)
     if not whole or not is_written(workspace, key, pending.generation):
-        raise AuditInputError(
+        raise BatchInputError(
             f"{workspace.settings.name}: the table does not have batch {key} as its chunks were last read: "
             "run it again from 'chunks'"
         )

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from filelock import FileLock
 
-from audit_pipeline.errors import AuditInputError
+from audit_pipeline.errors import BatchInputError
 from audit_pipeline.stages.workspace import BatchManifest, Workspace
 from audit_pipeline.state import read_json, read_table, write_json
 
@@ -44,7 +44,7 @@ def begin_writing(workspace: Workspace, key: str, generation: str) -> Unsettled:
 
 
 def end_writing(workspace: Workspace, key: str, generation: str, before: Unsettled) -> None:
-    """Write down that the commit is done. Raises AuditInputError where another run wrote other rows meanwhile."""
+    """Write down that the commit is done. Raises BatchInputError where another run wrote other rows meanwhile."""
     with _locked(workspace, key):
         now, manifest = _read(workspace, key), workspace.manifest(key)
         if now is None and manifest is not None and manifest.generation == generation:
@@ -54,7 +54,7 @@ def end_writing(workspace: Workspace, key: str, generation: str, before: Unsettl
             _write(workspace, key, Unsettled(generation, True, taken))
             return
         _write(workspace, key, Unsettled(None, False, now.taken if now else []))
-    raise AuditInputError(
+    raise BatchInputError(
         f"{workspace.settings.name}: batch {key} was written by two runs at once, from two states of its source: "
         "run it again"
     )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+import dagster as dg
 
-from dagster._core.errors import DagsterAssetCheckFailedError
-
+from audit_pipeline.errors import BatchInputError
+from audit_pipeline.orchestration import running
 from audit_pipeline.orchestration.automation import audit_schedule
-from audit_pipeline.orchestration.running import execute, refuse_unknown_source
+from audit_pipeline.orchestration.running import at_home, execute, refuse_unknown_source
 from audit_pipeline.stages.ingest import changed_batches, finish_batch, ingest_chunks, ingest_index_rows
 from audit_pipeline.stages.unsettled import begin_writing, end_writing
 from audit_pipeline.stages.workspace import Workspace
@@ -69,11 +69,40 @@ def sources_that_change_beside_damaged_rows(world: World) -> None:
 
 
 def check_that_guards_the_table(_: World) -> None:
-    def run(**_: object) -> None:
-        raise DagsterAssetCheckFailedError("1 blocking asset check failed with ERROR severity:\nvectors: finite")
+    """Of the checks of the run one passed, one only warns, and one stopped it."""
 
-    defs = SimpleNamespace(resolve_job_def=lambda job: SimpleNamespace(nodes=[], execute_in_process=run))
-    execute(defs, "h0__ingest_batch", None, "2026-01-02|a")
+    def made(name: str, *, passed: bool, blocking: bool) -> dg.AssetsDefinition:
+        @dg.asset_check(asset="chunks", name=name, blocking=blocking)
+        def check() -> dg.AssetCheckResult:
+            return dg.AssetCheckResult(passed=passed, description=f"batch 2026-01-02|a: {name} says: mend it")
+
+        return check
+
+    @dg.asset
+    def chunks() -> None:
+        return None
+
+    checks = [
+        made("one", passed=True, blocking=True),
+        made("two", passed=False, blocking=False),
+        made("three", passed=False, blocking=True),
+    ]
+    job = dg.define_asset_job("h0__ingest_batch", [chunks])
+    with dg.DagsterInstance.ephemeral() as instance:
+        execute(dg.Definitions([chunks], asset_checks=checks, jobs=[job]), "h0__ingest_batch", instance)
+
+
+def no_batch_can_be_brought_in(world: World) -> None:
+    write(world.folder, "a", {"2026-01-02": "of a"})
+    write(world.folder, "b", {"2026-01-02": "of b"})
+    world.patch.setenv("DAGSTER_HOME", str(world.folder / "state"))
+
+    def refuse(*_: object, **__: object) -> None:
+        raise BatchInputError("batch 2026-01-02|a: it is this: mend it")
+
+    world.patch.setattr(running, "execute", refuse)
+    with at_home(world.folder / "state") as instance:
+        running.run_audit(two_sources(world.folder).settings, instance)
 
 
 def coarser_grain(world: World) -> None:
@@ -119,8 +148,13 @@ CASES = [
     Case(
         "a check that guards the table",
         check_that_guards_the_table,
-        "batch 2026-01-02|a: nothing of it was written to the table, a check that guards it failed "
-        "(vectors: finite): mend its rows in the source store and run again",
+        "batch 2026-01-02|a: three says: mend it",
+    ),
+    Case(
+        "an index of which no batch can be brought in",
+        no_batch_can_be_brought_in,
+        "small: none of its batches could be brought in, so there is nothing to audit "
+        "(batch 2026-01-02|a: it is this: mend it)",
     ),
     Case(
         "a grain that has no cells for what was ingested",

@@ -18,7 +18,7 @@ from audit_pipeline.encoder.models import Encoder
 from audit_pipeline.orchestration import workspaces
 from audit_pipeline.orchestration.corpus_assets import CORPUS_ASSETS
 from audit_pipeline.orchestration.home import prepare_home
-from audit_pipeline.orchestration.running import backfill_plan, run_backfill
+from audit_pipeline.orchestration.running import Backfilled, backfill_plan, run_backfill
 from audit_pipeline.settings_file import load_settings
 from audit_pipeline_tests.encoder import planted
 from audit_pipeline_tests.encoder.embedding_server import Reply, serving
@@ -68,7 +68,7 @@ def index(tmp_path: Path, fast_encoder: Encoder, monkeypatch: pytest.MonkeyPatch
         workspaces._WORKSPACES.clear()
         settings = load_settings(tmp_path / "defs.yaml")
         with dg.DagsterInstance.get() as instance:
-            assert run_backfill(settings, backfill_plan(settings, "docs", None), instance) == {}
+            assert run_backfill(settings, backfill_plan(settings, "docs", None), instance) == Backfilled()
         yield tmp_path
     workspaces._WORKSPACES.clear()
 

@@ -17,12 +17,12 @@ import pytest
 
 from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.encoder.models import Encoder
-from audit_pipeline.errors import AuditInputError
-from audit_pipeline.orchestration import workspaces
+from audit_pipeline.errors import AuditInputError, BatchInputError
+from audit_pipeline.orchestration import running, workspaces
 from audit_pipeline.orchestration.component import build_defs
 from audit_pipeline.orchestration.home import prepare_home
 from audit_pipeline.orchestration.naming import audit_job_name
-from audit_pipeline.orchestration.running import backfill_plan, execute, run_audit, run_backfill
+from audit_pipeline.orchestration.running import Backfilled, backfill_plan, execute, run_audit, run_backfill
 from audit_pipeline.settings_file import parse_settings
 from audit_pipeline.stages.grid import first_day
 from audit_pipeline.stages.remedies import HEALED
@@ -92,7 +92,7 @@ def test_a_page_that_shrank_blank_rows_and_an_id_in_use_are_followed_rejected_an
     others = {f"o{n}": (LATER, texts[n]) for n in range(5, 30)}
     write(tmp_path, page | others)
     settings = managed(tmp_path, fast_encoder)
-    assert run_backfill(settings, backfill_plan(settings, "docs", None), instance) == {}
+    assert run_backfill(settings, backfill_plan(settings, "docs", None), instance) == Backfilled()
     assert table(tmp_path) == {i: text for i, (_, text) in (page | others).items()}
 
     shrunk = {i: page[i] for i in ("p0", "p1", "p2")}
@@ -132,24 +132,47 @@ def test_a_page_that_shrank_blank_rows_and_an_id_in_use_are_followed_rejected_an
     ]
 
 
-def test_a_batch_whose_text_column_vanished_is_stopped_before_it_empties_the_table(
-    tmp_path: Path, fast_encoder: Encoder, instance: dg.DagsterInstance
+def test_a_batch_whose_text_column_vanished_is_left_out_before_it_empties_the_table_and_the_others_go_on(
+    tmp_path: Path, fast_encoder: Encoder, command: Command, instance: dg.DagsterInstance
 ) -> None:
+    config = tmp_path / "defs.yaml"
+    config.write_text(
+        "type: audit_pipeline.IndexAudit\nattributes:\n  name: managed\n"
+        "  sources: [{name: docs, uri: docs.jsonl, format: jsonl}]\n"
+        f"  encoder: {{model: {fast_encoder.files.folder}}}\n  sample: {json.dumps(SMALL_SAMPLE)}\n",
+        encoding="utf-8",
+    )
     texts = planted.docstrings("rich", 6)
     rows = {f"d{n}": (DAY if n < 3 else LATER, text) for n, text in enumerate(texts)}
     write(tmp_path, rows)
     settings = managed(tmp_path, fast_encoder)
     run_backfill(settings, backfill_plan(settings, "docs", None), instance)
     before = table(tmp_path)
-    write(tmp_path, {i: (day, None if day == DAY else text) for i, (day, text) in rows.items()})
-    settings = managed(tmp_path, fast_encoder)
-    with pytest.raises(AuditInputError, match="batch_keeps_rows"):
-        run_audit(settings, instance)
-    assert table(tmp_path) == before
+    arrived = {"d6": (LATER, "A row that arrives beside the broken batch.")}
+    write(tmp_path, {i: (day, None if day == DAY else text) for i, (day, text) in rows.items()} | arrived)
+    why = (
+        f"audit-pipeline: batch {DAY}|docs: none of its 3 rows can be used any more (3 missing_text), so the 3 rows "
+        "that the table has of it stay as they were: correct the rows in the source store (was a column renamed?), or "
+        "delete them there"
+    )
+    where = ("--config", str(config), "--state", str(tmp_path / "state"))
+    printed = command("run", *where)
+    assert (printed.code, printed.err.splitlines()[-1]) == (2, why)
+    assert printed.err.count("audit-pipeline: ") == 1
+    assert printed.out.splitlines()[-1] == "exit 2: 1 batch could not be brought in, see below"
+    assert table(tmp_path) == before | {"d6": arrived["d6"][1]}  # the batch after it came in
     assert passed(instance, "managed", "chunks", "batch_keeps_rows") == {f"{DAY}|docs": False, f"{LATER}|docs": True}
+    assert passed(instance, "managed", "corpus_integrity", "no_failed_batches") == {None: False}
+    audit = json.loads((tmp_path / "state" / "reports" / "managed" / "audit.json").read_text(encoding="utf-8"))
+    assert (
+        "Not measured: 1 batch whose last ingest did not finish, which the table has as before: 2026-01-02|docs."
+        in [finding["message"] for finding in audit["findings"]]
+    )
+    printed = command("backfill", "--source", "docs", *where)
+    assert (printed.code, printed.err.splitlines()[-1]) == (2, why)
     write(tmp_path, {i: row for i, row in rows.items() if row[0] == LATER})  # really emptied: that is followed
     settings = managed(tmp_path, fast_encoder)
-    assert run_backfill(settings, backfill_plan(settings, "docs", None), instance) == {}
+    assert run_backfill(settings, backfill_plan(settings, "docs", None), instance) == Backfilled()
     assert set(table(tmp_path)) == {"d3", "d4", "d5"}
 
 
@@ -165,7 +188,7 @@ def test_a_start_date_set_later_empties_what_is_before_it_and_shortens_the_grid(
     assert first_day(settings, state) == dt.date.fromisoformat(DAY)
     changes = backfill_plan(settings, "docs", None)
     assert [(one.key, one.reason) for one in changes] == [(f"{DAY}|docs", "emptied")]
-    assert run_backfill(settings, changes, instance) == {}
+    assert run_backfill(settings, changes, instance) == Backfilled()
     assert set(table(tmp_path)) == {"d1", "d2"}
     assert backfill_plan(managed(tmp_path, fast_encoder, start_date=LATER), "docs", None) == []
     assert first_day(settings, state) == dt.date.fromisoformat(LATER)
@@ -181,7 +204,7 @@ def test_a_finer_grain_brings_the_old_cells_up_to_date_with_the_new(
     settings = managed(tmp_path, fast_encoder)
     changes = backfill_plan(settings, "docs", None)
     assert [(one.key[:10], one.reason) for one in changes] == [("2026-01-01", "emptied"), (DAY, "new"), (LATER, "new")]
-    assert run_backfill(settings, changes, instance) == {}
+    assert run_backfill(settings, changes, instance) == Backfilled()
     workspace = Workspace(settings, tmp_path / "state")
     assert sorted(workspace.population()["chunk_id"].to_pylist()) == sorted(table(tmp_path)) == ["d0", "d1", "d2"]
     with pytest.raises(AuditInputError, match="can be no month"):
@@ -201,10 +224,38 @@ def test_vectors_that_no_search_finds_are_stopped_before_they_are_written(
     workspace = workspaces.workspace_for(settings)
     encode = type(workspace.encoder).encode
     monkeypatch.setattr(type(workspace.encoder), "encode", lambda *given, **more: encode(*given, **more) * broken)
-    with pytest.raises(AuditInputError, match="vectors_can_be_written"):
-        run_backfill(settings, backfill_plan(settings, "docs", None), instance)
+    found = run_backfill(settings, backfill_plan(settings, "docs", None), instance)
+    assert list(found.left_out) == [f"{DAY}|docs"]
+    assert "check encoder.model" in str(found.left_out[f"{DAY}|docs"])
     assert not (tmp_path / "state" / "index").exists()
     assert passed(instance, "managed", "passage_vectors", "vectors_can_be_written") == {f"{DAY}|docs": False}
+
+
+def test_what_concerns_one_batch_leaves_it_out_and_what_would_meet_every_batch_ends_the_command_at_once(
+    tmp_path: Path, fast_encoder: Encoder, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    days = (DAY, LATER, "2026-01-04")
+    write(tmp_path, {f"d{n}": (day, f"a text of {day}") for n, day in enumerate(days)})
+    settings = managed(tmp_path, fast_encoder)
+    asked = []
+
+    def refuse(*_: object, partition_key: str) -> None:
+        asked.append(partition_key)
+        raise errors.pop(0)
+
+    monkeypatch.setattr(running, "execute", refuse)
+    errors = [BatchInputError("one"), BatchInputError("two"), BatchInputError("three")]
+    found = run_backfill(settings, backfill_plan(settings, "docs", None), instance)
+    assert {key: str(error) for key, error in found.left_out.items()} == {
+        f"{DAY}|docs": "one",
+        f"{LATER}|docs": "two",
+        "2026-01-04|docs": "three",
+    }
+    asked.clear()
+    errors = [BatchInputError("one"), AuditInputError("encoder.model: it cannot be loaded"), BatchInputError("three")]
+    with pytest.raises(AuditInputError, match="cannot be loaded"):
+        run_backfill(settings, backfill_plan(settings, "docs", None), instance)
+    assert asked == [f"{DAY}|docs", f"{LATER}|docs"]
 
 
 # The backfill command

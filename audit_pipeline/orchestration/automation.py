@@ -12,6 +12,7 @@ from audit_pipeline.errors import AuditInputError
 from audit_pipeline.memory import give_back
 from audit_pipeline.orchestration.home import end_dead_runs
 from audit_pipeline.orchestration.naming import (
+    REASON_TAG,
     audit_job_name,
     audit_schedule_name,
     condition_sensor_name,
@@ -125,7 +126,7 @@ def discovery_sensor(settings: IndexAuditSettings, grid_start: dt.date) -> dg.Se
             dg.RunRequest(
                 run_key=one.run_key,
                 partition_key=one.change.key,
-                tags={"audit_pipeline/reason": one.change.reason},
+                tags={REASON_TAG: one.change.reason},
             )
             for one in found.requests
         ]

@@ -7,6 +7,9 @@ from collections.abc import Iterable
 from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.errors import AuditInputError
 
+REASON_TAG = "audit_pipeline/reason"
+"""The run tag that says why a batch is brought in: new, changed, emptied and so on, as BatchChange has it."""
+
 
 def source_partitions_name(settings: IndexAuditSettings) -> str:
     """Name of the dynamic source dimension. Such names are instance-wide, so the index's name goes in front."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +19,7 @@ from audit_pipeline.corpus.batches import slug
 from audit_pipeline.errors import AuditInputError, BatchInputError, SelfCheckError, StoppedError
 from audit_pipeline.orchestration.component import build_defs
 from audit_pipeline.orchestration.home import end_dead_runs, locked, look_at_pools, prepare_home, process_tag
-from audit_pipeline.orchestration.naming import audit_job_name, ingest_job_name, source_partitions_name
+from audit_pipeline.orchestration.naming import REASON_TAG, audit_job_name, ingest_job_name, source_partitions_name
 from audit_pipeline.orchestration.workspaces import workspace_for
 from audit_pipeline.settings_file import check_label_files
 from audit_pipeline.spelling import did_you_mean
@@ -161,7 +161,8 @@ def _bring_up_to_date(
             "batch %s of %s: %s (%s, %s rows)", number, len(changes), change.key, change.reason, f"{change.rows:,}"
         )
         try:
-            execute(defs, ingest_job_name(settings), instance, partition_key=change.key)
+            tags = {REASON_TAG: change.reason}
+            execute(defs, ingest_job_name(settings), instance, partition_key=change.key, tags=tags)
         except BatchInputError as error:
             left_out[change.key] = error
             LOGGER.error("left out, the others go on: %s", error)
@@ -169,7 +170,11 @@ def _bring_up_to_date(
 
 
 def execute(
-    defs: dg.Definitions, job: str, instance: dg.DagsterInstance, partition_key: str | None = None
+    defs: dg.Definitions,
+    job: str,
+    instance: dg.DagsterInstance,
+    partition_key: str | None = None,
+    tags: Mapping[str, str] | None = None,
 ) -> dg.ExecuteInProcessResult:
     """Run one job in this process; an error of a step is raised as it was, a signal as StoppedError."""
     job_def = defs.resolve_job_def(job)
@@ -178,7 +183,11 @@ def execute(
     run_id = make_new_run_id()
     try:
         return job_def.execute_in_process(
-            instance=instance, partition_key=partition_key, tags=process_tag(), run_config=QUIET, run_id=run_id
+            instance=instance,
+            partition_key=partition_key,
+            tags={**(tags or {}), **process_tag()},
+            run_config=QUIET,
+            run_id=run_id,
         )
     except dg.DagsterExecutionInterruptedError:
         raise StoppedError from None

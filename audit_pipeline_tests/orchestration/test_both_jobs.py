@@ -165,12 +165,13 @@ def test_runs_leave_nothing_at_the_top_of_the_state_folder(audited: SmallAudit) 
     assert folders == {"audits", "index", "reports", "vectors", "history", "schedules", "storage"}
 
 
-def test_a_run_shows_its_batch_and_not_its_process(audited: SmallAudit) -> None:
+def test_a_run_shows_its_batch_and_why_and_not_its_process(audited: SmallAudit) -> None:
     with audited.instance() as instance:
         tags = [run.tags for run in instance.get_runs() if run.job_name == f"{PREFIX}__ingest_batch"]
     shown = {key.split("/")[0] for of_run in tags for key in of_run if not key.startswith(".dagster/")}
-    assert shown == {"dagster"}
-    assert sorted(of_run["dagster/partition"] for of_run in tags) == sorted(CELLS)
+    assert shown == {"dagster", "audit_pipeline"}
+    why = {of_run["dagster/partition"]: of_run["audit_pipeline/reason"] for of_run in tags}
+    assert why == dict.fromkeys(CELLS, "new")
 
 
 def test_neither_events_nor_metadata_nor_logs_hold_corpus_text(audited: SmallAudit) -> None:

@@ -239,7 +239,7 @@ def test_what_concerns_one_batch_leaves_it_out_and_what_would_meet_every_batch_e
     settings = managed(tmp_path, fast_encoder)
     asked = []
 
-    def refuse(*_: object, partition_key: str) -> None:
+    def refuse(*_: object, partition_key: str, **__: object) -> None:
         asked.append(partition_key)
         raise errors.pop(0)
 

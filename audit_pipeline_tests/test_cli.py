@@ -238,11 +238,14 @@ def test_without_state_the_folder_is_dagster_home(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "home"))
-    assert command("prepare").code == 0
+    printed = command("prepare")
+    assert printed.code == 0
     assert (tmp_path / "home" / "dagster.yaml").is_file()
     assert not (tmp_path / ".audit").exists()
     memory = json.loads((tmp_path / "home" / "audits" / "demo" / "memory.json").read_text())
     assert list(memory) == ["start_date"], "the grid of the demo has its first day before the UI starts"
+    first = memory["start_date"]
+    assert printed.out == f"{tmp_path / 'home'} is a Dagster home; demo begins on {first}\n"
 
 
 def test_without_state_and_dagster_home_the_folder_is_dot_audit_here(

@@ -73,7 +73,13 @@ def backfill(
     Exit 0: every batch stands in the table as in the source store. 1: one does not. 2: one could not be brought in, the
     others are. Else 2 and 3 as of run.
     """
-    from audit_pipeline.orchestration.running import at_home, backfill_plan, refuse_unknown_source, run_backfill
+    from audit_pipeline.orchestration.running import (
+        at_home,
+        backfill_plan,
+        refuse_unknown_source,
+        run_backfill,
+        up_to_date,
+    )
 
     indexes = indexes_of(config)
     faulty, left_out = 0, list[AuditInputError]()
@@ -81,6 +87,9 @@ def backfill(
         having = refuse_unknown_source(indexes, source)
         for settings in having:
             changes = backfill_plan(settings, source, since.date() if since else None, again=again)
+            if not changes:
+                typer.echo(up_to_date(settings, source, since.date() if since else None))
+                continue
             to_do = "write again" if again else "bring up to date"
             typer.echo(f"{settings.name}: {counted(len(changes), 'batch', 'batches')} of {source} to {to_do}")
             if dry_run:
@@ -92,6 +101,7 @@ def backfill(
             left_out += found.left_out.values()
             for key, faults in found.faults.items():
                 typer.echo(f"  {key}: {', '.join(f'{count} {name}' for name, count in faults.items())}")
+            typer.echo(f"{settings.name}: {found.as_text(len(changes))}")
     tell(left_out)
     raise typer.Exit(EXIT_INPUT if left_out else EXIT_ERROR_FINDING if faulty else EXIT_CLEAN)
 
@@ -104,12 +114,17 @@ def prepare(state: StateOption = None) -> None:
     from audit_pipeline.orchestration.home import prepare_home
     from audit_pipeline.orchestration.project import configured_indexes
     from audit_pipeline.orchestration.workspaces import workspace_for
-    from audit_pipeline.stages.discovery import find_first_day
+    from audit_pipeline.stages.discovery import find_first_day, first_day_words
 
-    prepare_home(root_of(state))
+    root = root_of(state)
+    prepare_home(root)
+    words = []
     for _, settings in configured_indexes():
-        for error in find_first_day(workspace_for(settings)).values():
+        workspace = workspace_for(settings)
+        for error in find_first_day(workspace).values():
             typer.echo(f"not read: {error}", err=True)
+        words.append(first_day_words(workspace))
+    typer.echo(f"{root} is a Dagster home; {'; '.join(words) or 'no index is configured below defs/'}")
 
 
 def inspect(

@@ -21,10 +21,11 @@ from audit_pipeline.orchestration.component import build_defs
 from audit_pipeline.orchestration.home import end_dead_runs, locked, look_at_pools, prepare_home, process_tag
 from audit_pipeline.orchestration.naming import REASON_TAG, audit_job_name, ingest_job_name, source_partitions_name
 from audit_pipeline.orchestration.workspaces import workspace_for
+from audit_pipeline.plural import counted
 from audit_pipeline.settings_file import check_label_files
 from audit_pipeline.spelling import did_you_mean
 from audit_pipeline.stages.asked_again import asked_sentences
-from audit_pipeline.stages.discovery import batches_of_source, known_sources
+from audit_pipeline.stages.discovery import batches_of_source, held_of_source, known_sources
 from audit_pipeline.stages.forecast import forecast
 from audit_pipeline.stages.ingest import BatchChange, changed_batches, integrity_faults
 from audit_pipeline.state import read_json
@@ -58,6 +59,12 @@ class Backfilled:
 
     faults: dict[str, dict[str, int]] = field(default_factory=dict)
     left_out: dict[str, BatchInputError] = field(default_factory=dict)
+
+    def as_text(self, asked: int) -> str:
+        """What was done of so many batches, in one line."""
+        done = f"{counted(asked - len(self.left_out), 'batch', 'batches')} brought in"
+        done += f", {len(self.faults):,} of them not in the table as in the source store" if self.faults else ""
+        return done + (f"; {len(self.left_out):,} left out, see below" if self.left_out else "")
 
 
 def plan(settings: IndexAuditSettings) -> list[BatchChange]:
@@ -128,6 +135,16 @@ def backfill_plan(
     Raises AuditInputError where the source cannot be read, whatever is wrong with others.
     """
     return batches_of_source(workspace_for(settings), source, since, again=again) if settings.index.managed else []
+
+
+def up_to_date(settings: IndexAuditSettings, source: str, since: dt.date | None) -> str:
+    """What there is to say where a backfill has nothing to do."""
+    held = held_of_source(workspace_for(settings), source, since)
+    start = f" from {since.isoformat()} on" if since is not None else ""
+    if not held:
+        return f"{settings.name}: nothing to do: the source store has no batch of {source}{start}"
+    batches = f"the {counted(held, 'batch', 'batches')} of {source}{start}"
+    return f"{settings.name}: nothing to do: {batches} {'is' if held == 1 else 'are'} up to date"
 
 
 def run_backfill(settings: IndexAuditSettings, changes: list[BatchChange], instance: dg.DagsterInstance) -> Backfilled:

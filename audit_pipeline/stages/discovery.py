@@ -110,6 +110,17 @@ def find_first_day(workspace: Workspace) -> dict[str, AuditInputError]:
     return scan.unread
 
 
+def first_day_words(workspace: Workspace) -> str:
+    """Since when an index has batches, in words."""
+    settings = workspace.settings
+    if not settings.index.managed:
+        return f"{settings.name} is audited as it stands"
+    first = workspace.state.start_date(settings.start_date)
+    if first is None:
+        return f"{settings.name} has no first day yet, for no dated row was found"
+    return f"{settings.name} begins on {first.isoformat()}"
+
+
 def discover(
     workspace: Workspace, cursor: str | None, *, grid_start: dt.date | None = None, most: int = MOST_AT_ONCE
 ) -> Discovery:
@@ -183,6 +194,13 @@ def batches_of_source(
         changes = {each: BatchChange(each, "again", info.rows) for each, info in scan.batches.items()} | changes
     cells = [(changes[each], *parse_batch_key(each)) for each in sorted(changes)]
     return [change for change, period, of in cells if of == key and period >= first]
+
+
+def held_of_source(workspace: Workspace, source: str, since: dt.date | None) -> int:
+    """How many batches the store holds of one source, from the period of ``since`` on."""
+    first = period_start(since, workspace.settings.ingestion_grain) if since is not None else dt.date.min
+    key = slug(source)
+    return sum(info.slug == key and info.period >= first for info in workspace.scan().batches.values())
 
 
 def known_sources(workspace: Workspace) -> dict[str, str]:

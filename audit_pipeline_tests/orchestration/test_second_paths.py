@@ -170,6 +170,7 @@ def test_a_batch_whose_text_column_vanished_is_left_out_before_it_empties_the_ta
     )
     printed = command("backfill", "--source", "docs", *where)
     assert (printed.code, printed.err.splitlines()[-1]) == (2, why)
+    assert printed.out.splitlines()[-1] == "managed: 0 batches brought in; 1 left out, see below"
     write(tmp_path, {i: row for i, row in rows.items() if row[0] == LATER})  # really emptied: that is followed
     settings = managed(tmp_path, fast_encoder)
     assert run_backfill(settings, backfill_plan(settings, "docs", None), instance) == Backfilled()
@@ -286,11 +287,20 @@ def test_the_command_lists_then_brings_in_one_source_from_a_day_on(
         ["managed: 2 batches of late to bring up to date", *listed],
     )
     assert not (state / "index").exists()
-    assert backfill("--since", LATER)[0] == 0
+    done = ["managed: 2 batches of late to bring up to date", "managed: 2 batches brought in"]
+    assert backfill("--since", LATER) == (0, done)
     assert set(table(tmp_path)) == {"late1", "late2"}
-    assert backfill("--since", LATER) == (0, ["managed: 0 batches of late to bring up to date"])
+    up_to_date = [f"managed: nothing to do: the 2 batches of late from {LATER} on are up to date"]
+    assert backfill("--since", LATER) == (0, up_to_date)
+    nothing = ["managed: nothing to do: the source store has no batch of late from 2027-01-01 on"]
+    assert backfill("--since", "2027-01-01", "--again") == (0, nothing)
     write(tmp_path, {"docs0": (DAY, texts[0]), "late0": (DAY, "an id in use")})  # now of docs, which comes first
-    assert backfill() == (1, ["managed: 1 batch of late to bring up to date", f"  {DAY}|late: 1 missing_rows"])
+    faulty = [
+        "managed: 1 batch of late to bring up to date",
+        f"  {DAY}|late: 1 missing_rows",
+        "managed: 1 batch brought in, 1 of them not in the table as in the source store",
+    ]
+    assert backfill() == (1, faulty)
     (tmp_path / "docs.jsonl").write_text("{broken\n", encoding="utf-8")  # another source's fault
     assert backfill()[0] == 0
     (tmp_path / "late.jsonl").write_text("{broken\n", encoding="utf-8")

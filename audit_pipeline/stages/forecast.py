@@ -34,24 +34,43 @@ class Forecast:
     tokens: int
     probe_texts: int  # at most: queries, held sentences and bodies
     check_texts: int  # sound vectors need no more than these; others are compared further
-    minutes: float | None  # None where nothing has to be encoded here
+    minutes: float | None  # at most; None where it was not timed: no passage is new, or a server encodes
     sent_to: str | None = None  # the server that gets the texts
     tokens_estimated: bool = False
     asked_texts: int = 0  # passages in another role, for duplicates.regime and duplicates.second
+    managed: bool = True
+    has_encoder: bool = True
 
     def as_text(self, name: str) -> str:
         """One line for the terminal."""
-        minutes = "no encoding" if self.minutes is None else f"about {self.minutes:.1f} minutes of encoding"
-        if self.sent_to is not None:
-            minutes = f"they would be sent to {self.sent_to}, nothing was sent now"
+        return f"{name}: {self._batches()}; {self._texts()}" + (f"; {self._cost()}" if self.has_encoder else "")
+
+    def _batches(self) -> str:
+        if not self.managed:
+            return "audited as it stands, so no batch is brought in"
+        if not self.batches:
+            return "every batch is up to date"
+        return f"{counted(self.batches, 'batch', 'batches')} to bring up to date ({counted(self.rows, 'row')})"
+
+    def _texts(self) -> str:
+        if not self.has_encoder:
+            return "nothing is encoded, for encoder.kind is none"
         about = "about " if self.tokens_estimated else ""
+        passages = "no passage to encode"
+        if self.texts:
+            passages = f"{counted(self.texts, 'passage')} to encode ({about}{counted(self.tokens, 'token')})"
         asked = f", {self.asked_texts:,} under other prompts for the duplicates" if self.asked_texts else ""
         return (
-            f"{name}: {counted(self.batches, 'batch', 'batches')} to bring up to date ({counted(self.rows, 'row')}); "
-            f"{counted(self.texts, 'passage')} to encode "
-            f"({about}{counted(self.tokens, 'token')}), at most {counted(self.probe_texts, 'text')} for the probes "
-            f"and {self.check_texts:,} for the checks of vectors{asked}; {minutes}"
+            f"{passages}, at most {counted(self.probe_texts, 'text')} for the probes and {self.check_texts:,} for the "
+            f"checks of vectors{asked}, less what earlier runs have encoded"
         )
+
+    def _cost(self) -> str:
+        if self.sent_to is not None:
+            return f"they would be sent to {self.sent_to}, nothing was sent now"
+        if self.minutes is None:
+            return "the minutes are not known, for without a new passage none was timed"
+        return f"at most about {self.minutes:.1f} minutes of encoding"
 
 
 def forecast(workspace: Workspace, changes: list[BatchChange]) -> Forecast:
@@ -91,7 +110,20 @@ def forecast(workspace: Workspace, changes: list[BatchChange]) -> Forecast:
         minutes = (texts + probes + checks + asked_texts) * seconds_per_text / 60
     sent_to = workspace.settings.encoder.base_url if encoder is not None and encoder.is_remote else None
     estimated = encoder is not None and encoder.counts_are_estimates
-    return Forecast(len(changes), rows, texts, tokens, probes, checks, minutes, sent_to, estimated, asked_texts)
+    return Forecast(
+        batches=len(changes),
+        rows=rows,
+        texts=texts,
+        tokens=tokens,
+        probe_texts=probes,
+        check_texts=checks,
+        minutes=minutes,
+        sent_to=sent_to,
+        tokens_estimated=estimated,
+        asked_texts=asked_texts,
+        managed=workspace.settings.index.managed,
+        has_encoder=encoder is not None,
+    )
 
 
 def _check_texts(workspace: Workspace, encoder: Encoder, rows: int | None) -> int:

@@ -71,7 +71,7 @@ def test_the_query_role_of_all_passages_is_counted_until_it_is_stored(tmp_path: 
     work = workspace(tmp_path, encoder=model, duplicates={"regime": "query"})
     found = forecast_of(work)
     assert found.asked_texts == 3
-    assert "for the checks of vectors, 3 under other prompts for the duplicates; about" in found.as_text("handbook")
+    assert "of vectors, 3 under other prompts for the duplicates, less what earlier runs" in found.as_text("handbook")
     work.vectors.get_or_encode(encoder, "query: ", [ROWS[2][3]])
     assert forecast_of(work).asked_texts == 2
     # Second vectors under a prompt of their own are counted beside it, where labels may judge them.
@@ -90,14 +90,47 @@ def test_an_index_as_it_stands_without_an_encoder_costs_no_encoding(tmp_path: Pa
     work = workspace(tmp_path, sources=[], encoder={"kind": "none"}, index=stands)
     found = forecast(work, [])
     assert (found.texts, found.tokens, found.probe_texts, found.check_texts, found.minutes) == (0, 0, 0, 0, None)
+    assert (found.managed, found.has_encoder) == (False, False)
 
 
-@pytest.mark.parametrize(("minutes", "said"), [(None, "no encoding"), (12.34, "about 12.3 minutes of encoding")])
-def test_the_line_says_rows_texts_tokens_and_minutes(minutes: float | None, said: str) -> None:
-    assert Forecast(3, 1200, 1100, 45678, 900, 700, minutes).as_text("handbook") == (
-        "handbook: 3 batches to bring up to date (1,200 rows); 1,100 passages to encode (45,678 tokens), "
-        f"at most 900 texts for the probes and 700 for the checks of vectors; {said}"
-    )
+PROBES = "at most 900 texts for the probes and 700 for the checks of vectors, less what earlier runs have encoded"
+NOT_TIMED = "the minutes are not known, for without a new passage none was timed"
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (
+            Forecast(3, 1200, 1100, 45678, 900, 700, 12.34),
+            "3 batches to bring up to date (1,200 rows); 1,100 passages to encode (45,678 tokens), "
+            f"{PROBES}; at most about 12.3 minutes of encoding",
+        ),
+        (
+            Forecast(0, 0, 0, 0, 900, 700, None),
+            f"every batch is up to date; no passage to encode, {PROBES}; {NOT_TIMED}",
+        ),
+        (
+            Forecast(1, 0, 0, 0, 900, 700, None),
+            f"1 batch to bring up to date (0 rows); no passage to encode, {PROBES}; {NOT_TIMED}",
+        ),
+        (
+            Forecast(0, 0, 0, 0, 900, 700, None, managed=False),
+            f"audited as it stands, so no batch is brought in; no passage to encode, {PROBES}; {NOT_TIMED}",
+        ),
+        (
+            Forecast(0, 0, 0, 0, 0, 0, None, managed=False, has_encoder=False),
+            "audited as it stands, so no batch is brought in; nothing is encoded, for encoder.kind is none",
+        ),
+        (
+            Forecast(1, 1, 1, 9, 900, 700, None, sent_to="http://host/v1", tokens_estimated=True),
+            "1 batch to bring up to date (1 row); 1 passage to encode (about 9 tokens), "
+            f"{PROBES}; they would be sent to http://host/v1, nothing was sent now",
+        ),
+    ],
+    ids=["all new", "nothing to do", "an emptied batch", "as it stands", "no encoder", "a server"],
+)
+def test_the_line_says_what_is_done_and_what_it_costs(found: Forecast, said: str) -> None:
+    assert found.as_text("handbook") == f"handbook: {said}"
 
 
 def test_progress_names_the_texts_that_are_encoded(tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ def test_a_clean_index_exits_0_with_a_summary_of_at_most_one_screen(changeable: 
     printed = command("run", "--config", str(changeable.config), "--state", str(changeable.state))
     assert printed.code == 0
     lines = printed.out.rstrip().splitlines()
-    assert len(lines) <= 24
+    assert len(lines) <= 40
     assert any(line.startswith("  self@1 ") and f"n {ROWS}" in line and f"among {ROWS} rows" in line for line in lines)
     assert f"report  {changeable.report / 'audit.html'}" in lines
     assert lines[-1].startswith("exit 0")

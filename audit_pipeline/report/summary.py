@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,9 +24,12 @@ from audit_pipeline.report.wording import (
     without_figures,
 )
 
-LINES, COLUMNS = 24, 100
-_VERDICT_LINES = 4
-_THRESHOLD_LINES = 2
+LINES, COLUMNS = 40, 100
+_VERDICT_LINES = 10
+_THRESHOLD_LINES = 6
+_MEANING = 51  # where the words beside a figure begin
+_REST = "(The rest is in the report.)"
+_SENTENCE = re.compile(r"(?<=[.!?]) (?=[A-Z0-9])")
 _EXIT_WORDS = {
     0: "exit 0: no error finding",
     1: "exit 1: at least one error finding",
@@ -40,19 +44,22 @@ def exit_code(audit: Mapping[str, Any], left_out: int = 0) -> int:
 
 
 def terminal_summary(audit: Mapping[str, Any], report: Path, left_out: int = 0) -> str:
-    """The audit on at most 24 lines of 100 columns: reading, figures, findings, duplicates, where the report is.
+    """The audit on at most 40 lines of 100 columns: reading, figures, findings, duplicates, where the report is.
+
+    Lines are wrapped, and what there is no room for is left out by whole sentences and findings: a sentence that was
+    cut would lose its figure, or what to do.
 
     ``report`` is the published folder or its page, ``left_out`` how many batches could not be brought in, which is told
     after the summary. Only a path longer than a line makes a longer line.
     """
     page = report if report.suffix == ".html" else report / "audit.html"
-    head = [_clip(f"{audit['name']}: {verdict_words(audit)[1]} ({audit['verdict']['reading']})")]
-    head += _wrapped(without_figures(audit["verdict"]["text"]), _VERDICT_LINES)
+    head = _wrapped(f"{audit['name']}: {verdict_words(audit)[1]} ({audit['verdict']['reading']})")
+    head += _sentences(without_figures(audit["verdict"]["text"]), _VERDICT_LINES)
     figures = _figure_lines(audit)
     tail = [*_duplicates_lines(audit), *_agreement_line(audit), *_threshold_lines(audit)]
-    tail += [f"report  {page}", _exit_words(audit, left_out)]
+    tail += [f"report  {page}", *_wrapped(_exit_words(audit, left_out))]  # a path that was cut cannot be opened
     room = LINES - len(head) - len(figures) - len(tail)
-    return "\n".join([*head, *figures, *_finding_lines(audit["findings"], room), *map(_clip_unless_path, tail)]) + "\n"
+    return "\n".join([*head, *figures, *_finding_lines(audit["findings"], room), *tail]) + "\n"
 
 
 def _exit_words(audit: Mapping[str, Any], left_out: int) -> str:
@@ -81,7 +88,9 @@ def _figure_lines(audit: Mapping[str, Any]) -> list[str]:
             ("as_configured", observed["as_configured"], "production queries carry the configured prompt"),
             ("observed", observed["observed_recall"], "rows production got are the closest there are"),
         ]
-    lines = [_clip(f"  {name:<13} {_figure(figure):<34} {meaning}") for name, figure, meaning in rows]
+    lines = []
+    for name, figure, meaning in rows:
+        lines += _wrapped(f"  {name:<13} {_figure(figure):<34} {meaning}", " " * _MEANING)
     if any("missing_rows" in unmeasured_checks(finding) for finding in audit["findings"]):
         lines.append(f"  {'store':<13} {'not measured':<34} missing, orphaned, changed rows: no sources to tell")
     return lines
@@ -99,7 +108,7 @@ def _finding_lines(findings: list[Mapping[str, Any]], room: int) -> list[str]:
     groups = group_findings(findings)
     for shown, group in enumerate(groups):
         # A command that was cut cannot be run, so a finding stands whole or not at all; one line is kept for the rest.
-        whole = _finding(group) if shown else _finding(group)[: max(1, room - 2)]
+        whole = _finding(group) if shown else _finding(group, max(2, room - 2))
         if len(lines) + len(whole) + (shown + 1 < len(groups)) > room:
             left = sum(len(hidden.findings) for hidden in groups[shown:])
             return [*lines, f"  ... and {left} more in the report"]
@@ -107,14 +116,15 @@ def _finding_lines(findings: list[Mapping[str, Any]], room: int) -> list[str]:
     return lines
 
 
-def _finding(group: FindingGroup) -> list[str]:
+def _finding(group: FindingGroup, most: int | None = None) -> list[str]:
+    """What is wrong, then what to do; of more than ``most`` lines the message is shortened, and the remedy stays."""
     head = f"{group.severity.upper():<7} {group.code}: {group.where} ({group.share}): {group.first['message']}"
-    return [
-        *textwrap.wrap(visible(head), COLUMNS, initial_indent="  ", subsequent_indent=" " * 10),
-        *textwrap.wrap(
-            visible(group.first["remedy"]), COLUMNS, initial_indent=" " * 7 + "-> ", subsequent_indent=" " * 10
-        ),
-    ]
+    remedy = _wrapped(group.first["remedy"], " " * 10, first=" " * 7 + "-> ")[:most]
+    room = None if most is None else max(1, most - len(remedy))
+    told = textwrap.wrap(
+        visible(head), COLUMNS, initial_indent="  ", subsequent_indent=" " * 10, max_lines=room, placeholder=" ..."
+    )
+    return [*told, *remedy][:most]
 
 
 def _duplicates_lines(audit: Mapping[str, Any]) -> list[str]:
@@ -122,12 +132,12 @@ def _duplicates_lines(audit: Mapping[str, Any]) -> list[str]:
     kinds = [f"{percent(share)} {words}" for share, words in parts if share is not None]
     numbers = numbers_words(audit["duplicates"])
     said = f"redundant: {', '.join(kinds) or 'not measured'}"
-    return _wrapped(f"{said}; {numbers}" if numbers else said, 2)
+    return _wrapped(f"{said}; {numbers}" if numbers else said)
 
 
 def _agreement_line(audit: Mapping[str, Any]) -> list[str]:
     words = agreement_words(audit["duplicates"].get("labels"))
-    return [f"labels: {words}"] if words else []
+    return _wrapped(f"labels: {words}") if words else []
 
 
 def _threshold_lines(audit: Mapping[str, Any]) -> list[str]:
@@ -135,12 +145,12 @@ def _threshold_lines(audit: Mapping[str, Any]) -> list[str]:
     if row["threshold"] is None:
         why = row["reason"].partition(" Regime ")[0].removeprefix("No cosine threshold can be recommended: ")
         said = f"no duplicate threshold recommended (regime {row['regime']}): {why}"
-        return [*_wrapped(said, _THRESHOLD_LINES), _encoded(audit)]
+        return [*_sentences(said, _THRESHOLD_LINES), _encoded(audit)]
     provisional = ", provisional" if row["provisional"] else ""
     said = f"duplicates from cosine {row['threshold']:g} (regime {row['regime']}{provisional})"
     if row.get("caution"):
-        return [*_wrapped(f"{said}, but {row['caution']}", _THRESHOLD_LINES), _encoded(audit)]
-    return [f"{said}; {_encoded(audit)}"]
+        return [*_sentences(f"{said}, but {row['caution']}", _THRESHOLD_LINES), _encoded(audit)]
+    return _wrapped(f"{said}; {_encoded(audit)}")
 
 
 def _encoded(audit: Mapping[str, Any]) -> str:
@@ -149,15 +159,15 @@ def _encoded(audit: Mapping[str, Any]) -> str:
     return f"encoded {counted(encoded['texts'], 'text')}, {number(encoded['from_cache'])} from cache; {seconds:.0f} s"
 
 
-def _wrapped(text: str, most: int) -> list[str]:
-    return textwrap.wrap(visible(text), COLUMNS, max_lines=most, placeholder=" ...")
+def _wrapped(text: str, indent: str = "", *, first: str = "") -> list[str]:
+    return textwrap.wrap(visible(text), COLUMNS, initial_indent=first, subsequent_indent=indent)
 
 
-def _clip(line: str) -> str:
-    line = visible(line)
-    return line if len(line) <= COLUMNS else line[: COLUMNS - 3] + "..."
-
-
-def _clip_unless_path(line: str) -> str:
-    # A path that was cut cannot be opened.
-    return line if line.startswith("report  ") else _clip(line)
+def _sentences(text: str, most: int) -> list[str]:
+    """As many whole sentences of the text as fit, and that there are more."""
+    whole = _wrapped(text)
+    sentences = _SENTENCE.split(text)
+    while len(whole) > most and len(sentences) > 1:
+        sentences.pop()
+        whole = _wrapped(" ".join([*sentences, _REST]))
+    return whole if len(whole) <= most else [*whole[: most - 1], _REST]

@@ -60,7 +60,7 @@ def test_the_vectors_are_blamed_where_rows_let_through_are_missed_too():
 
 
 def test_one_screen_shows_what_the_filter_hides():
-    """The summary cuts the text after four lines: the sentence that qualifies the reading stands before that."""
+    """A long text loses its last sentences in the summary: the one that qualifies the reading is among the first."""
     for missed in (HIDDEN, HIDDEN + LOST, HIDDEN + TWINS):
         text = without_figures(verdict(self_result(1000, missed, 50_000), chunks=50_000).summary["verdict"]["text"])
         shown = " ".join(textwrap.wrap(text, COLUMNS, max_lines=4, placeholder=" ..."))

@@ -20,6 +20,8 @@ from audit_pipeline.settings_base import Settings, TimeZone
 from audit_pipeline.source_settings import SourceSettings
 
 NAME_PATTERN = re.compile(r"^[a-z0-9][a-z0-9-]{0,62}$")
+OWNER_PATTERN = re.compile(r"^(team:.+|[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+\.[A-Za-z]{2,7})$")  # what Dagster takes
+DEFAULT_OWNERS = ("team:data-platform",)
 
 
 class IndexAuditSettings(Settings):
@@ -47,6 +49,10 @@ class IndexAuditSettings(Settings):
     limits: LimitSettings = Field(default_factory=LimitSettings, description="Limits.")
     report: ReportSettings = Field(default_factory=ReportSettings, description="Reports.")
     automation: AutomationSettings = Field(default_factory=AutomationSettings, description="The daemon's part.")
+    owners: list[str] = Field(
+        default_factory=lambda: list(DEFAULT_OWNERS),
+        description="Who answers for the index, shown at its assets in Dagster: e-mail addresses and team:NAME.",
+    )
     alerts: AlertSettings | None = Field(default=None, description="Where news are posted; default: nowhere.")
 
     @field_validator("name")
@@ -55,6 +61,14 @@ class IndexAuditSettings(Settings):
         if not NAME_PATTERN.match(name):
             raise ValueError(f"{name!r} is no index name: use lower-case letters, digits and '-', at most 63")
         return name
+
+    @field_validator("owners")
+    @classmethod
+    def _owners(cls, owners: list[str]) -> list[str]:
+        for owner in owners:
+            if not OWNER_PATTERN.match(owner):
+                raise ValueError(f"{owner!r} is no owner that Dagster takes: write an e-mail address or 'team:NAME'")
+        return owners
 
     @model_validator(mode="after")
     def _whole(self) -> IndexAuditSettings:

@@ -188,7 +188,7 @@ def source_batches(settings: IndexAuditSettings, partitions: dg.MultiPartitionsD
             dg.AssetKey([prefix, SOURCE_BATCHES]),
             partitions_def=partitions,
             group_name=f"{prefix}_batches",
-            owners=["team:data-platform"],
+            owners=settings.owners,
             description="A batch of the source store as the discovery sensor saw it: new, changed or emptied.",
         )
     ]

@@ -16,7 +16,6 @@ from audit_pipeline.orchestration.workspaces import workspace_for
 from audit_pipeline.stages import ingest
 from audit_pipeline.stages.batch_checks import CHECKS_OF_BATCH, BatchCheck
 
-OWNERS = ["team:data-platform"]
 GROUP_OF_BATCHES = "batches"
 
 warnings.filterwarnings("ignore", category=dg.PreviewWarning, message=".*partitions_def.*")
@@ -29,7 +28,7 @@ def batch_assets(settings: IndexAuditSettings, partitions: dg.MultiPartitionsDef
         "key_prefix": prefix,
         "partitions_def": partitions,
         "group_name": f"{prefix}_{GROUP_OF_BATCHES}",
-        "owners": OWNERS,
+        "owners": settings.owners,
     }
 
     @dg.asset(

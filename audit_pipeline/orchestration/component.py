@@ -8,7 +8,7 @@ import dagster as dg
 from dagster.components.scaffold.scaffold import scaffold_with
 from pydantic import BaseModel
 
-from audit_pipeline.config import IndexAuditSettings
+from audit_pipeline.config import DEFAULT_OWNERS, IndexAuditSettings
 from audit_pipeline.orchestration.alerts import alert_sensors
 from audit_pipeline.orchestration.automation import (
     audit_schedule,
@@ -16,7 +16,7 @@ from audit_pipeline.orchestration.automation import (
     discovery_sensor,
     source_batches,
 )
-from audit_pipeline.orchestration.batch_assets import OWNERS, batch_assets, batch_checks
+from audit_pipeline.orchestration.batch_assets import batch_assets, batch_checks
 from audit_pipeline.orchestration.corpus_assets import corpus_assets, corpus_checks
 from audit_pipeline.orchestration.naming import audit_job_name, ingest_job_name
 from audit_pipeline.orchestration.observed import observed_assets, observed_checks
@@ -38,7 +38,9 @@ class IndexAudit(dg.Component):
     @classmethod
     def get_spec(cls) -> dg.ComponentTypeSpec:
         return dg.ComponentTypeSpec(
-            description="Audit of one LanceDB vector index.", tags=["retrieval", "data-quality"], owners=OWNERS
+            description="Audit of one LanceDB vector index.",
+            tags=["retrieval", "data-quality"],
+            owners=list(DEFAULT_OWNERS),
         )
 
     @classmethod

@@ -9,7 +9,6 @@ import dagster as dg
 
 from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.orchestration.automation import condition_of, freshness_of
-from audit_pipeline.orchestration.batch_assets import OWNERS
 from audit_pipeline.orchestration.home import tag_process
 from audit_pipeline.orchestration.metadata import check_result, report_metadata, stage_metadata
 from audit_pipeline.orchestration.naming import table_pool_name
@@ -213,7 +212,7 @@ def _corpus_asset(settings: IndexAuditSettings, spec: CorpusAsset) -> dg.AssetsD
         deps=deps,
         group_name=f"{prefix}_{spec.group}",
         kinds=set(spec.kinds),
-        owners=OWNERS,
+        owners=settings.owners,
         description=spec.description,
         automation_condition=condition_of(settings, spec.name),
         freshness_policy=freshness_of(settings) if spec.name == "audit_report" else None,

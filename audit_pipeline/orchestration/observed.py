@@ -5,7 +5,6 @@ import dagster as dg
 
 from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.corpus.batches import parse_batch_key
-from audit_pipeline.orchestration.batch_assets import OWNERS
 from audit_pipeline.orchestration.metadata import check_result
 from audit_pipeline.orchestration.naming import source_partitions_name
 from audit_pipeline.orchestration.workspaces import workspace_for
@@ -27,7 +26,7 @@ def observed_assets(settings: IndexAuditSettings, partitions: dg.MultiPartitions
             dg.AssetKey([prefix, name]),
             partitions_def=partitions,
             group_name=f"{prefix}_batches",
-            owners=OWNERS,
+            owners=settings.owners,
             description=description,
         )
         for name, description in SHOWN.items()

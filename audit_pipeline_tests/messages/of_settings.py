@@ -144,6 +144,11 @@ MISTAKES = [
         "name: '" + "x" * 64 + "' is no index name: use lower-case letters, digits and '-', at most 63",
     ),
     (
+        "an owner that Dagster does not take",
+        GOOD + "  owners: [search@example.org, search-team]\n",
+        "owners: 'search-team' is no owner that Dagster takes: write an e-mail address or 'team:NAME'",
+    ),
+    (
         "two sources of one name",
         NAME + ENCODER + "  sources: [{name: a, uri: x, format: jsonl}, {name: a, uri: y, format: csv}]\n",
         "sources: 'a' is named twice: give each source one entry",

@@ -85,6 +85,16 @@ def test_nothing_of_an_index_as_it_stands_waits_for_conditions_that_its_own_audi
     assert [one.default_status for one in defs.sensors or []] == [dg.DefaultSensorStatus.RUNNING]
 
 
+@pytest.mark.parametrize("mode", ["manual", "conditions"])
+def test_every_asset_belongs_to_the_owners_of_the_settings(store: Path, mode: str) -> None:
+    owned = settings_of(store, mode)
+    for settings in (owned, as_it_stands(store).settings):
+        for owners in (["team:search", "anna@example.org"], []):
+            specs = build_defs(settings.model_copy(update={"owners": owners})).resolve_all_asset_specs()
+            assert {tuple(spec.owners) for spec in specs} == {tuple(owners)}
+    assert owned.owners == ["team:data-platform"]
+
+
 def test_the_schedule_follows_the_settings(store: Path) -> None:
     settings = settings_of(store, "sensors", audit_cron="30 6 * * 1", timezone="Europe/Berlin")
     (schedule,) = build_defs(settings).schedules or []

@@ -10,6 +10,7 @@ import numpy as np
 from audit_pipeline.duplicates.floor import TOLERANCE
 from audit_pipeline.duplicates.pair_table import EXACT, MINHASH, NEIGHBOUR, Pairs
 from audit_pipeline.duplicates.sweep import Judged
+from audit_pipeline.plural import counted
 from audit_pipeline.proportions import NOT_MEASURED, Proportion, wilson
 
 MINHASH_ONLY, BOTH, EMBEDDING_ONLY = "minhash_only", "both", "embedding_only"
@@ -96,7 +97,7 @@ def advice(worth: Mapping[str, Any]) -> str:
     if alone is None:
         return "Not measured: no vectors were compared, so only copied text was looked for."
     copied = (
-        f"MinHash alone finds {alone:,} pairs of copied text that no neighbour list holds: keep it."
+        f"MinHash alone finds {counted(alone, 'pair')} of copied text that no neighbour list holds: keep it."
         if alone
         else f"The neighbour lists hold all {both:,} pairs of copied text that MinHash finds."
         if both

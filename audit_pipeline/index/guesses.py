@@ -13,10 +13,11 @@ from audit_pipeline.corpus.batches import slug
 from audit_pipeline.corpus.dates import days_of, holds_dates
 from audit_pipeline.corpus.paths import as_strings, is_text, joined
 from audit_pipeline.index.vectors import is_vector_type
+from audit_pipeline.plural import some
 
 _TEXT = "text content chunk_text chunk page_content body passage document_text document code markdown".split()
 _VECTOR = "vector embedding embeddings emb vec".split()
-_ID = "chunk_id id _id uuid uid key node_id point_id".split()
+_ID = "chunk_id id _id uuid uid pk key node_id point_id".split()
 _DATE = "ingestion_date ingested_at created_at createdAt created inserted_at loaded_at date timestamp".split()
 _SOURCE = "source category collection namespace tenant tenant_id workspace dataset type".split()
 _DOCUMENT = "doc_id document_id docId source_id file_path filepath filename file path url uri source title".split()
@@ -24,6 +25,7 @@ _HEADING = "heading title section header".split()
 _POSITION = "position chunk_index chunk_idx chunk_number order index split_id seq".split()
 _MOST_SOURCES = 50
 _UNDERSTOOD = 0.9
+_LONGEST_ID = 100  # characters on average
 
 
 @dataclass
@@ -81,7 +83,14 @@ def _guess_id(guesses: Guesses, rows: pa.Table, scalars: Sequence[str]) -> None:
             return guesses.take("chunk_id", [document, position], "together they differ in every row")
     if "chunk_id" in rows.column_names:
         return guesses.take("chunk_id", "chunk_id", "its name, although values repeat or lack")
-    guesses.reasons["chunk_id"] = "no column differs in every row: ids are made of the texts"
+    others = [name for name in scalars if _may_be_an_id(name, rows[name])]
+    if others:
+        reason = (
+            f"ids are made of the texts; name {some(others)} instead if its values stay when rows are written again"
+        )
+    else:
+        reason = "no column differs in every row: ids are made of the texts"
+    guesses.reasons["chunk_id"] = reason
     return None
 
 
@@ -115,6 +124,15 @@ def _guess_source_and_document(guesses: Guesses, rows: pa.Table, scalars: Sequen
             guesses.take("source", None, "column 'source' has too many values to be batches")
         else:
             guesses.reasons["source"] = "no column with few values: the table's name"
+
+
+def _may_be_an_id(name: str, column: pa.ChunkedArray) -> bool:
+    """It differs in every row; but so may a row's number, a path or a hash, which the next ingest may give anew."""
+    if name in _DATE or name in _POSITION or column.null_count or pa.types.is_floating(column.type):
+        return False
+    if is_text(column.type) and _mean_length(column) > _LONGEST_ID:
+        return False
+    return int(pc.count_distinct(column).as_py()) == len(column)
 
 
 def _is_scalar(kind: pa.DataType) -> bool:

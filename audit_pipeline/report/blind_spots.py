@@ -8,6 +8,9 @@ from typing import Any
 from audit_pipeline.proportions import smallest_visible_share
 from audit_pipeline.report.wording import is_measured, number, percent, scope_words
 
+_PROBES_FOR_5_PERCENT = 59
+"""Of so many rows one of a defect in 5 % of them is drawn with 95 %: 0.95 ** 59 is under 0.05."""
+
 
 def unmeasured(audit: Mapping[str, Any]) -> list[str]:
     """One sentence for each thing that was not measured."""
@@ -57,16 +60,33 @@ def blind_spots(audit: Mapping[str, Any]) -> list[str]:
             f"Observed queries are the {number(audit['observed']['n'])} of the log: other callers, and calls before "
             "or after it, may send something else."
         )
-    n = audit["self_retrieval"]["n"]
-    visible = smallest_visible_share(n)
-    if visible is not None:
-        spots.append(
-            f"With {number(n)} probes a defect of under {percent(visible, 2)} of the chunks could have been missed "
-            "altogether (95 %). In one batch it takes 59 probes to see a defect of 5 %, so most batches are seen only "
-            "together with others."
-        )
+    spots += _outside_the_sample(audit["self_retrieval"])
     spots.append(
         "A duplicate threshold belongs to this model on this corpus: training for retrieval never compared passages "
         "with passages."
     )
     return spots
+
+
+def _outside_the_sample(own: Mapping[str, Any]) -> list[str]:
+    """What self-retrieval may have missed because it drew a sample; of a census nothing."""
+    n, first = own["n"], own["self@1"]
+    visible = smallest_visible_share(n)
+    if visible is None:
+        return []
+    # Only where every chunk was probed is the corpus-wide figure exact.
+    if is_measured(first) and first["low"] == first["high"]:
+        return [
+            "Every chunk was searched for by its own text: none lies outside the sample. What the application's "
+            "search does with other words, own texts do not show."
+        ]
+    few = sum(batch["n"] < _PROBES_FOR_5_PERCENT for batch in own["by_batch"])
+    alone = (
+        f"{number(few)} of {number(len(own['by_batch']))} batches have fewer, and are seen only together with others"
+        if few
+        else "every batch has as many"
+    )
+    return [
+        f"With {number(n)} probes a defect of under {percent(visible, 2)} of the chunks could have been missed "
+        f"altogether (95 %). In one batch it takes {_PROBES_FOR_5_PERCENT} probes to see a defect of 5 %: {alone}."
+    ]

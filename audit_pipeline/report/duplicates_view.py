@@ -16,6 +16,9 @@ def duplicates_view(audit: Mapping[str, Any]) -> dict[str, Any]:
     duplicates = audit["duplicates"]
     return {
         "sweep": [_sweep_row(row) for row in duplicates["sweep"]],
+        "judged": any(
+            row.get(key) is not None for row in duplicates["sweep"] for key in ("precision", "recall_pipeline")
+        ),
         "redundancy": redundancy_parts(duplicates),
         "numbers": numbers_words(duplicates),
         "queue": queue_notice(duplicates["sweep"], duplicates["recommended"]["reason"]),
@@ -98,16 +101,24 @@ def worth_view(worth: Mapping[str, Any] | None, timings: Mapping[str, float]) ->
         {"words": words, "pairs": worth[part]["pairs"], "labelled": _figure(worth[part]["labelled"])}
         for part, words in _PARTS.items()
     ]
-    found = ", ".join(f"{words} {_figure(worth['found'][lane])}" for lane, words in _LANES.items())
     spent = [f"{words} {timings[stage]:.1f} s" for stage, words in _SPENT.items() if stage in timings]
     return {
         "advice": worth["advice"],
         "rows": rows,
-        "found": f"Of the labelled duplicates that are no exact copies: {found}.",
+        "found": _found_words(worth["found"]),
         "cost": f"Seconds of this audit: {', '.join(spent)}; making the vectors comes on top of the latter."
         if spent
         else "",
     }
+
+
+def _found_words(found: Mapping[str, Mapping[str, Any]]) -> str:
+    if not any(is_measured(found[lane]) for lane in _LANES):
+        return (
+            "What share of the duplicates each lane finds is not measured: no pair of different texts is labelled one."
+        )
+    shares = ", ".join(f"{words} {_figure(found[lane])}" for lane, words in _LANES.items())
+    return f"Of the labelled duplicates that are no exact copies: {shares}."
 
 
 def lane_recall_view(duplicates: Mapping[str, Any]) -> dict[str, Any]:

@@ -136,8 +136,13 @@ def discover(
     for info in scan.batches.values():
         latest[info.slug] = max(info.period, latest.get(info.slug, info.period))
     memory.history = {source: day.isoformat() for source, day in latest.items()} | memory.history
+    # Counted before it is seen what is behind: a batch whose run ends in between would else have come to another count
+    # than it was asked for under, and be asked for again.
+    manifests = workspace.manifests()
+    ingests = {manifest.key: manifest.ingests for manifest in manifests}
     pending = [
-        _request(workspace, memory, change, scan.batches.get(change.key)) for change in changed_batches(workspace, scan)
+        _request(workspace, memory, change, scan.batches.get(change.key), ingests.get(change.key, 0))
+        for change in changed_batches(workspace, scan)
     ]
     early = [one for one in pending if grid_start is not None and parse_batch_key(one.change.key)[0] < grid_start]
     if early:
@@ -156,10 +161,8 @@ def discover(
     if len(new) > most:
         notes.append(f"{counted(len(new) - most, 'more batch', 'more batches')}: asked for by the next looks")
     asked_now = {one.digest for one in asked}
-    manifests = workspace.manifests()
     unseen = _of_unread(memory, scan)
     memory.requested = [one.digest for one in eligible if one.digest in before | asked_now] + unseen
-    ingests = {manifest.key: manifest.ingests for manifest in manifests}
     memory.asked = {
         cell: times
         for cell, times in memory.asked.items()
@@ -239,13 +242,14 @@ def look_at_table(workspace: Workspace, cursor: str | None) -> TableLook:
     return TableLook(f"{count} {state}", [words], json.dumps({"asked": state, "seen": state, "count": count}))
 
 
-def _request(workspace: Workspace, memory: _Memory, change: BatchChange, info: BatchInfo | None) -> Request:
+def _request(
+    workspace: Workspace, memory: _Memory, change: BatchChange, info: BatchInfo | None, ingests: int
+) -> Request:
     """The counts of ingests and of turns make a batch that returns to a content a new request: run keys hold for ever.
 
     Where the memory is lost, the first turn's run key is one that Dagster knows, so nothing is run again.
     """
-    manifest = workspace.manifest(change.key)
-    cell, generation = _cell(change.key, manifest.ingests if manifest else 0), generation_of(workspace, info)
+    cell, generation = _cell(change.key, ingests), generation_of(workspace, info)
     return Request(change, cell, generation, memory.turn(cell, generation))
 
 

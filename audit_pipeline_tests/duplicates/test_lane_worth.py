@@ -65,7 +65,7 @@ def test_each_pair_is_counted_where_it_was_found() -> None:
         "either": wilson(3, 4).as_dict(),
     }
     assert found["advice"].startswith(
-        "MinHash alone finds 1 pairs of copied text that no neighbour list holds: keep it."
+        "MinHash alone finds 1 pair of copied text that no neighbour list holds: keep it."
     )
     assert "Embeddings alone find 3 more from 0.95; of 3 labelled 33 % are duplicates" in found["advice"]
     assert "too few to decide" in found["advice"]

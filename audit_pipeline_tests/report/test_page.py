@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from audit_pipeline.report.blind_spots import blind_spots
 from audit_pipeline.report.duplicates_view import lane_recall_view, queue_notice, separation_words
 from audit_pipeline.report.page import render_page
 from audit_pipeline.report.publish import publish
@@ -216,6 +217,37 @@ def test_the_section_on_duplicates_says_what_a_threshold_is_worth(page: str, aud
     assert "Of the labelled duplicates that are no exact copies: MinHash finds 45.0 % (" in said
     assert "n 400), the embedding 88.0 %" in said
     assert "Of 4,144,000,000 possible pairs 921,000 became candidates and 4,143,079,000 were never looked at." in said
+
+
+def test_without_labelled_pairs_the_page_promises_no_curve_and_no_share_of_them() -> None:
+    audit = sample_audit(labels=False)
+    nothing = {"value": None, "low": None, "high": None, "n": 0}
+    audit["duplicates"]["lane_worth"]["found"] = dict.fromkeys(("minhash", "embedding", "either"), nothing)
+    said = "".join(parsed(render_page(audit, {})).text).replace("\u00a0", " ")
+    assert "Without labelled pairs neither precision nor recall is measured." in said
+    assert "Above: of the labelled pairs" not in said
+    assert "What share of the duplicates each lane finds is not measured" in said
+    assert "finds not measured" not in said
+    assert "Above: of the labelled pairs" in "".join(parsed(render_page(sample_audit(), {})).text)
+
+
+def test_what_lies_outside_the_sample_is_told_by_the_sample_and_by_batches() -> None:
+    def told(n: int, batches: list[int], first: tuple[float, float]) -> str:
+        own = {
+            "n": n,
+            "self@1": {"value": 0.99, "low": first[0], "high": first[1], "n": n},
+            "by_batch": [{"n": probes} for probes in batches],
+        }
+        return " ".join(blind_spots(audit | {"self_retrieval": audit["self_retrieval"] | own}))
+
+    audit = sample_audit()
+    # 1 - 0.05 ** (1 / 1000) is 0.0030.
+    assert "With 1,000 probes a defect of under 0.30 %" in told(1000, [900, 58, 42], (0.98, 0.995))
+    assert "2 of 3 batches have fewer, and are seen" in told(1000, [900, 58, 42], (0.98, 0.995))
+    assert "of 5 %: every batch has as many." in told(1000, [941, 59], (0.98, 0.995))
+    census = told(700, [700], (0.99, 0.99))
+    assert "Every chunk was searched for by its own text: none lies outside the sample." in census
+    assert "could have been missed" not in census
 
 
 def test_the_recall_of_both_lanes_stands_on_the_page(page: str, audit: dict[str, Any]) -> None:

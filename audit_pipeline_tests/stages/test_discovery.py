@@ -17,8 +17,9 @@ from audit_pipeline.corpus import store as corpus_store
 from audit_pipeline.corpus.docstrings import find_modules
 from audit_pipeline.corpus.stamps import store_stamp
 from audit_pipeline.errors import AuditInputError
+from audit_pipeline.stages import discovery
 from audit_pipeline.stages.discovery import Discovery, discover, find_first_day, look_at_table
-from audit_pipeline.stages.ingest import generation_of
+from audit_pipeline.stages.ingest import BatchChange, changed_batches, generation_of
 from audit_pipeline.stages.workspace import BatchManifest, Workspace
 from audit_pipeline_tests.stages.builders import TODAY, workspace
 
@@ -88,6 +89,26 @@ def test_the_first_look_asks_for_every_batch_and_the_second_for_none(store: Path
     ingest(two_sources(store), *A, *B)
     third = discover(two_sources(store), second.cursor)
     assert (third.requests, third.notes, third.asked_before, third.sources) == ([], [], [], ["a", "b"])
+
+
+def test_a_batch_whose_run_ends_during_a_look_is_not_asked_for_again(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = discover(two_sources(store), None)
+
+    def ends_meanwhile(work: Workspace, *scans: Any) -> list[BatchChange]:
+        behind = changed_batches(work, *scans)
+        ingest(work, A[0])
+        return behind
+
+    monkeypatch.setattr(discovery, "changed_batches", ends_meanwhile)
+    second = discover(two_sources(store), first.cursor)
+    assert (second.requests, second.asked_before) == ([], sorted([*A, *B]))
+    monkeypatch.undo()
+    third = discover(two_sources(store), second.cursor)
+    assert (third.requests, third.asked_before) == ([], sorted([*A[1:], *B]))
+    write(store, "a", {day: f"another a on {day}" for day in DAYS[:1]} | {day: f"a on {day}" for day in DAYS[1:]})
+    assert asked(discover(two_sources(store), third.cursor)) == [(A[0], "changed")]
 
 
 def test_a_changed_batch_is_asked_for_once_and_one_that_returns_to_an_earlier_text_again(store: Path) -> None:

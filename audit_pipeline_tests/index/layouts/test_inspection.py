@@ -69,6 +69,26 @@ def test_the_columns_of_an_unknown_table_are_guessed_from_names_and_values(tmp_p
     assert "all are 1, so l2 and cosine rank alike" in text
 
 
+def test_columns_that_might_hold_ids_are_named_where_none_has_the_name_of_one(tmp_path: Path) -> None:
+    rows = {
+        "ticket": [f"T-{i}" for i in range(12)],
+        "created": [1768305600000 + i for i in range(12)],
+        "chunk_index": list(range(12)),
+        "user": ["ann", "bob"] * 6,
+        "summary": [f"{text} {'In other words. ' * 9}" for text in TEXTS],
+        "text": TEXTS,
+        "vector": lists(unit_vectors(12)),
+    }
+    write(tmp_path / "db", pa.table(rows), "t")
+    said = proposal(str(tmp_path / "db"), None, None)
+    assert "chunk_id: ids are made of the texts; name ticket instead if its values stay" in said
+    assert "no column differs in every row" not in said
+    assert "chunk_id" not in settings_in(said).index.columns
+
+    write(tmp_path / "db", pa.table({**rows, "pk": list(range(12))}), "with_a_key")
+    assert settings_in(proposal(str(tmp_path / "db"), "with_a_key", None)).index.columns["chunk_id"] == "pk"
+
+
 @pytest.mark.parametrize(
     ("index_for", "lengths", "metric", "said"),
     [

@@ -48,12 +48,13 @@ def row_findings(comparison: Comparison, settings: IndexAuditSettings, paired: P
                 "missing_rows",
                 "error",
                 "{k} of {n} rows of the source store are not in the table ({where})." + compared_by,
-                ingest + " A row rejected as id_collision needs an id of its own.",
+                ingest,
             ),
             missing,
             expected,
             "kinds",
         )
+        findings = [_of_shared_ids(finding, managed) for finding in findings]
         add(
             Kind(
                 "orphan_rows",
@@ -141,6 +142,21 @@ def row_findings(comparison: Comparison, settings: IndexAuditSettings, paired: P
         )
         findings.append(told(kind, comparison.placeholders, sum(table.values()), {}, "states"))
     return findings
+
+
+def _of_shared_ids(finding: Finding, managed: bool) -> Finding:
+    """Says of rows that are missing because another row has their id that an ingest does not bring them back."""
+    kinds = finding.evidence.get("kinds", {})
+    shared = kinds.get("id_collision", 0)
+    if not shared:
+        return finding
+    which = ", the earliest by date and then by source" if managed else ""
+    own = f"Give rows that share an id ids of their own in the source store: the table holds one of them{which}."
+    return replace(
+        finding,
+        message=f"{finding.message} Another row has the id of {shared:,} of them.",
+        remedy=own if len(kinds) == 1 else f"{finding.remedy} {own}",
+    )
 
 
 def _together(one: Flagged, other: Flagged, details: tuple[str, str]) -> Flagged:

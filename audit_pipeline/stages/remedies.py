@@ -29,7 +29,8 @@ def with_commands(workspace: Workspace, findings: Sequence[Finding]) -> list[Fin
 
 
 def _with_command(finding: Finding, sources: Mapping[tuple[str | None, str], str]) -> Finding:
-    if finding.code not in HEALED:
+    # A row whose id another row has is left out by each ingest anew: its source has to be mended first.
+    if finding.code not in HEALED or set(finding.evidence.get("kinds", ())) == {"id_collision"}:
         return finding
     names = sorted({name for cell, name in sources.items() if _lies_in(finding.scope, *cell)})
     if not names:  # rows of batches that no ingest ever made: none can be asked for

@@ -124,7 +124,11 @@ def test_a_managed_index_says_which_document_an_id_in_use_keeps_out(
     assert faults(audit) == {"missing_rows": 1}
     (missing,) = [finding for finding in audit["findings"] if finding["code"] == "missing_rows"]
     assert (missing["examples"], missing["evidence"]["kinds"]) == (["p7"], {"id_collision": 1})
-    assert "needs an id of its own" in missing["remedy"]
+    assert missing["message"].endswith("Another row has the id of 1 of them.")
+    assert missing["remedy"] == (
+        "Give rows that share an id ids of their own in the source store: the table holds one of them, "
+        "the earliest by date and then by source."
+    )
     assert exit_code(audit) == 1
 
 

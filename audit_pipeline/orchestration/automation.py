@@ -120,7 +120,8 @@ def discovery_sensor(settings: IndexAuditSettings, grid_start: dt.date) -> dg.Se
         notes = found.notes + stuck
         if automation.mode == "conditions":
             events = _arrivals(settings, found)
-            done += [f"{counted(len(events), 'batch', 'batches')} reported"] if events else []
+            keys = [one.change.key for one in found.requests]
+            done += [f"{counted(len(keys), 'batch', 'batches')} reported: {some(keys)}"] if keys else []
             return _result(context, [], found.cursor, notes, done, register, events)
         requests = [
             dg.RunRequest(

@@ -10,7 +10,9 @@ from typing import Any, Literal
 
 from audit_pipeline.alert_settings import TOLD_CHECKS, MuteSettings
 from audit_pipeline.findings import SEVERITY_ORDER, Severity
-from audit_pipeline.report.wording import unmeasured_checks
+from audit_pipeline.report.wording import scope_words, unmeasured_checks
+
+_NARROWER = {"filter": "one tenant", "document": "one document", "position": "one part of its documents"}
 
 
 @dataclass(frozen=True)
@@ -18,7 +20,8 @@ class Item:
     """One thing that stands wrong: a finding, a check that failed, or a run that failed.
 
     ``scope`` is as in findings, of a run its ``run`` (id) and ``ingestion_date`` and ``source`` where it had a batch.
-    ``which`` names what a check on all batches together failed on; it is shown, and tells no two items apart.
+    ``which`` names what a check on all batches together failed on, or a part that no scope names; it is shown, and
+    tells no two items apart.
     """
 
     kind: Literal["finding", "check", "run"]
@@ -100,11 +103,20 @@ def finding_items(findings: Iterable[Mapping[str, Any]]) -> list[Item]:
             one["severity"],
             one["share"],
             one["n_compared"],
+            _part_of(one),
         )
         key = json.dumps([item.place, item.scope.get("rows")])
         if key not in worst or item.is_worse_than(worst[key]):
             worst[key] = item
     return list(worst.values())
+
+
+def _part_of(finding: Mapping[str, Any]) -> str:
+    """Where a finding is of less than its scope, which has no place for it: one document, whose name is not told."""
+    parts = [words for key, words in _NARROWER.items() if key in finding["evidence"]]
+    if finding["code"] != "stratum_anomaly" or not parts:
+        return ""
+    return ", ".join([scope_words(finding["scope"]), *parts])
 
 
 def not_looked_for(findings: Iterable[Mapping[str, Any]]) -> Callable[[Item], bool]:

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from audit_pipeline import schemas
 from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.errors import AuditInputError, reason_of
+from audit_pipeline.plural import counted
 from audit_pipeline.report.wording import visible
 from audit_pipeline.settings_file import check_label_files
 from audit_pipeline.stages.workspace import Workspace
@@ -254,10 +255,10 @@ def labels(settings: IndexAuditSettings) -> list[Line]:
         read_labelled_queries(Path(named.queries), qrels, schemas.CHUNKS.empty_table())
         seen.append("queries")
     if named.pairs:
-        seen.append(f"{read_labelled_pairs(Path(named.pairs)).num_rows:,} pairs")
+        seen.append(counted(read_labelled_pairs(Path(named.pairs)).num_rows, "pair"))
     if named.observed:
         read_observed_queries(Path(named.observed), 1, 0)
         seen.append("observed queries")
     if not seen:
         return [Line(what, "not_measured", "no file of labels is configured")]
-    return [Line(what, "ok", f"read: {', '.join(seen)}")]
+    return [Line(what, "ok", f"read: {', '.join(seen)}; what of it is in the index, the audit tells (labels_invalid)")]

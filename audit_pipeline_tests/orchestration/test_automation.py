@@ -155,7 +155,8 @@ def test_a_tick_of_conditions_says_what_it_registered_and_reported(store: Path, 
     settings = settings_of(store, "conditions")
     first = tick(settings, instance)
     assert first.skip_reason is not None
-    assert str(first.skip_reason.skip_message) == "registered a, b; 4 batches reported"
+    keys = ", ".join(f"{day}|{source}" for day in DAYS for source in "ab")
+    assert str(first.skip_reason.skip_message) == f"registered a, b; 4 batches reported: {keys}"
     assert len(first.asset_events) == 4
     second = tick(settings, instance, first.cursor)
     assert second.skip_reason is not None

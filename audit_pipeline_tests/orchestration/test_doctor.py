@@ -306,7 +306,8 @@ def test_labels_that_cannot_be_read_are_named(tmp_path: Path) -> None:
         case = settings(tmp_path, labels=files)
         return doctor.within("labels of case", lambda: doctor.labels(case), str)[0]
 
-    assert (line().state, line().seen) == ("ok", "read: queries, 1 pairs")
+    told = "read: queries, 1 pair; what of it is in the index, the audit tells (labels_invalid)"
+    assert (line().state, line().seen) == ("ok", told)
     (tmp_path / "pairs.csv").write_text("chunk_id_a\na\n")
     assert line().state == "fail"
     (tmp_path / "pairs.csv").unlink()

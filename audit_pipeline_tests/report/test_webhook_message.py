@@ -48,6 +48,24 @@ def test_a_check_on_all_batches_says_which() -> None:
     assert item.is_same(Item("check", "covers_all_batches", {}, "Run.", which="2026-01-02|a (new)"))
 
 
+@pytest.mark.parametrize(
+    ("scope", "evidence", "shown"),
+    [
+        ({"source": "wiki"}, {"document": "manual.md"}, "`source wiki, one document`"),
+        ({}, {"filter": {"user_id": "u1"}}, "`whole corpus, one tenant`"),
+        ({"source": "wiki"}, {"measure": "self@1"}, "`source wiki`"),
+    ],
+)
+def test_one_document_or_tenant_is_not_told_as_all_of_its_source(
+    scope: dict[str, str], evidence: dict[str, Any], shown: str
+) -> None:
+    items = finding_items([finding("stratum_anomaly", "warning", 26, evidence, **scope)])
+    said = "\n".join(texts(message("small", items, audit=None)))
+    assert f"• {shown}: " in said
+    assert "manual.md" not in said
+    assert "u1" not in said
+
+
 def test_the_first_message_says_so_and_a_repeated_one_too(audit: dict[str, Any]) -> None:
     first = message("handbook", [], audit=audit, summary=True)
     assert first["text"] == "handbook: alerts are on; what stands now: no error, no warning"

@@ -114,8 +114,8 @@ ANSWERS: dict[str, str] = {
     "twins": "No: what takes rank 1 from a document is a near-identical copy of it. That is redundancy, not a failure.",
     "contradiction": "Cannot be said: real queries do well while documents do not find themselves. The sample or the "
     "labels are wrong.",
-    "content": "The index is not: but its texts are too short, too repeated or cut off to be told apart by meaning, or "
-    "both sides are encoded wrongly alike.",
+    "content": "The index is not, but its texts are hardly told apart by meaning: they are too short, too repeated or "
+    "cut off, the model cannot do it, or both sides are encoded wrongly alike.",
     "not_measured": "The index itself is not. Whether real queries find their answers was not measured.",
     "undecided": "Cannot be said yet: the sample is too small to decide.",
 }

@@ -38,8 +38,9 @@ MEANING = {
         "probes speak of the same table, prompts and search settings."
     ),
     "content": (
-        "Chunks find themselves, but a sentence rarely leads back to its chunk: short, repeated or truncated text, or "
-        "both sides wrong alike."
+        "Chunks find themselves, but a sentence rarely leads back to its chunk: short, repeated or truncated text, a "
+        "model that hardly tells such texts apart, or both sides wrong alike. An audit of the same texts with another "
+        "model says whether it is the model."
     ),
     "not_measured": "This is no statement about real queries: that axis was not measured.",
     "undecided": "The sample does not decide on which side of its limits this index stands.",

@@ -11,6 +11,7 @@ import pytest
 
 from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.proportions import NOT_MEASURED, Z_95, Proportion, wilson
+from audit_pipeline.report.wording import ANSWERS
 from audit_pipeline.results import StageResult
 from audit_pipeline.retrieval.strata import DIMENSIONS
 from audit_pipeline.retrieval.verdict import (
@@ -62,6 +63,12 @@ from audit_pipeline_tests.retrieval.worlds import settings
 )  # fmt: skip
 def test_every_reading_can_be_reached(expected: str, arguments: dict[str, Any]):
     assert reading(**arguments) == expected
+
+
+def test_sentences_that_do_not_lead_back_are_not_laid_to_the_texts_alone():
+    told = verdict(PERFECT, held_out=wilson(300, 1000)).summary["verdict"]["text"]
+    assert "a model that hardly tells such texts apart" in told
+    assert "the model cannot do it" in ANSWERS["content"]
 
 
 def test_a_census_is_decided_however_small():

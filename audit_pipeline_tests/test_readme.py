@@ -38,7 +38,7 @@ def test_each_part_of_a_setting_fits_into_one(fragment: str) -> None:
     whole = next(block for block in YAML_BLOCKS if "table: docs" in block)
     attributes = yaml.safe_load(whole)["attributes"]
     for section, fields in yaml.safe_load(fragment).items():
-        attributes[section] = attributes.get(section, {}) | fields
+        attributes[section] = attributes.get(section, {}) | fields if isinstance(fields, dict) else fields
     assert parse_settings(attributes, "README.md", base=ROOT).name == "production"
 
 

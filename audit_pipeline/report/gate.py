@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -11,7 +12,7 @@ import numpy as np
 from audit_pipeline.errors import AuditInputError
 from audit_pipeline.proportions import holm
 from audit_pipeline.report.compare import Change, Comparison, compare
-from audit_pipeline.report.power import WANTED, chance_to_see, questions_needed
+from audit_pipeline.report.power import WANTED, chance_to_see, least_loss_seen, questions_needed
 from audit_pipeline.report.saved import SavedReport, open_report
 
 MEASURES = {"self@1": "self", "self@10": "self", "heldout@10": "held_out", "labelled_success@10": "labelled"}
@@ -28,7 +29,9 @@ class Judgement:
     ``power`` is the chance that a loss of the margin is told from chance with this many questions, at the level of
     Holm's first step and with as many questions won as were seen; where it is under 80 % and the measure did not rise
     beyond chance the state is ``not_seen``, and ``needed`` is about the number of questions that would do (None where
-    no number does). ``why`` says why a measure is not measured.
+    no number does). ``available`` is about how many there are where chunks are the questions: where more are
+    ``needed``, ``visible`` is the smallest loss that all of them see. ``census`` says whether both audits asked
+    all. ``why`` says why a measure is not measured.
     """
 
     measure: str
@@ -38,6 +41,9 @@ class Judgement:
     beyond_chance: bool = False
     power: float | None = None
     needed: int | None = None
+    available: int | None = None
+    visible: float | None = None
+    census: bool = False
     why: str | None = None
 
 
@@ -100,8 +106,13 @@ def judge(before: SavedReport, after: SavedReport, margin: float, alpha: float, 
             f"{f' ({reasons})' if reasons else ''}: name two audits of one corpus with an encoder"
         )
     adjusted = dict(zip(changes, holm(np.array([change.p for change in changes.values()])), strict=True))
+    census = _is_census(before.audit) and _is_census(after.audit)
+    available = _available(after.audit, changes, census)
     measures = [
-        _judged(changes[measure], float(adjusted[measure]), margin, alpha, len(changes))
+        replace(
+            _judged(changes[measure], float(adjusted[measure]), margin, alpha, len(changes), available.get(measure)),
+            census=census and measure in available,
+        )
         if measure in changes
         else Judgement(measure, "not_measured", why=_why(comparison, run))
         for measure, run in MEASURES.items()
@@ -110,6 +121,11 @@ def judge(before: SavedReport, after: SavedReport, margin: float, alpha: float, 
     written = before.audit.get("created_at")
     if written is not None and written == after.audit.get("created_at"):
         cautions.append(f"Both reports are of one audit, of {written}: nothing new was put to the test.")
+    if exact := [one.measure for one in measures if one.census]:
+        cautions.append(
+            f"Every chunk was probed by both audits, so what changed in {', '.join(exact)} is exact for the chunks "
+            "that both hold; the test takes these as a sample of the chunks still to come."
+        )
     names = [str(report.audit.get("name", "")) for report in (before, after)]
     if names[0] != names[1]:
         cautions.append(
@@ -128,9 +144,9 @@ def judge(before: SavedReport, after: SavedReport, margin: float, alpha: float, 
     )
 
 
-def _judged(change: Change, p: float, margin: float, alpha: float, tests: int) -> Judgement:
+def _judged(change: Change, p: float, margin: float, alpha: float, tests: int, available: int | None) -> Judgement:
     beyond = p <= alpha
-    judged = Judgement(change.measure, "passed", change, p, beyond)
+    judged = Judgement(change.measure, "passed", change, p, beyond, available=available)
     if beyond and (change.lost - change.won) / change.n > margin:
         return replace(judged, state="failed")
     won = min(change.won / change.n, (1 - margin) / 2)
@@ -140,7 +156,30 @@ def _judged(change: Change, p: float, margin: float, alpha: float, tests: int) -
     if power >= WANTED or (beyond and change.won > change.lost):
         return replace(judged, power=power)
     needed = questions_needed(margin, won, alpha / tests) if losable else None
-    return replace(judged, state="not_seen", power=power, needed=needed)
+    unseen = replace(judged, state="not_seen", power=power, needed=needed)
+    if available is None or not losable or (needed is not None and needed <= available):
+        return unseen
+    return replace(unseen, visible=least_loss_seen(available, won, alpha / tests, change.a))
+
+
+def _is_census(audit: Mapping[str, Any]) -> bool:
+    """Whether every chunk was probed."""
+    chunks = (audit.get("corpus") or {}).get("chunks")
+    return bool(chunks) and (audit.get("self_retrieval") or {}).get("n") == chunks
+
+
+def _available(audit: Mapping[str, Any], changes: Mapping[str, Change], census: bool) -> dict[str, int]:
+    """About how many questions the corpus has for each measure whose questions are its chunks; all in a census."""
+    chunks, probes = (audit.get("corpus") or {}).get("chunks"), (audit.get("self_retrieval") or {}).get("n")
+    if not chunks or not probes:
+        return {}
+    own = max((change.n for name, change in changes.items() if MEASURES[name] == "self"), default=probes)
+    return {
+        # Of the chunks that both audits probed as many can be held out as of all.
+        name: change.n if census else max(change.n, round(chunks * change.n / own))
+        for name, change in changes.items()
+        if MEASURES[name] != "labelled"
+    }
 
 
 def _why(comparison: Comparison, run: str) -> str:

@@ -150,13 +150,21 @@ def _sees(one: Judgement, margin: float) -> str:
 def _too_few(one: Judgement, margin: float) -> str:
     if one.change is not None and one.change.a < margin:
         return f"the baseline finds less than {points(margin)}, so there is no more to lose"
+    told = f"a loss of {points(margin)} would be told from chance {_times(one.power or 0.0)}"
+    if one.census:
+        return f"every chunk was probed, and {told} by {counted(one.available or 0, 'question')}; {_wider(one)}"
     needed = f"more than {number(MOST_QUESTIONS)}" if one.needed is None else f"about {number(one.needed)}"
-    labelled = one.measure.startswith("labelled")
-    where = "more labelled queries" if labelled else "sample.total; where the corpus has fewer, a wider --margin"
-    return (
-        f"too few questions, of which a loss of {points(margin)} would be told from chance {_times(one.power or 0.0)}; "
-        f"{needed} are needed for {100 * WANTED:.0f} times in 100 ({where})"
-    )
+    said = f"too few questions, of which {told}; {needed} are needed for {100 * WANTED:.0f} times in 100"
+    if one.available is not None and (one.needed is None or one.needed > one.available):
+        return f"{said}, and the corpus has about {number(one.available)} (sample.total): {_wider(one)}"
+    return f"{said} ({'more labelled queries' if one.measure.startswith('labelled') else 'sample.total'})"
+
+
+def _wider(one: Judgement) -> str:
+    """Where the corpus has no more questions: the loss that all of them can see."""
+    if one.visible is None:
+        return "they are too few to see any loss"
+    return f"a loss of {points(one.visible)} is the least that all of them see (--margin {one.visible:g})"
 
 
 def _times(power: float) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 import numpy as np
 
 WANTED = 0.8
@@ -50,3 +52,16 @@ def questions_needed(loss: float, won: float, level: float) -> int | None:
         else:
             enough = middle
     return enough
+
+
+def least_loss_seen(n: int, won: float, level: float, most: float) -> float | None:
+    """The smallest loss, in tenths of a point, that so many questions see with ``WANTED``; None where none up to
+    ``most`` is. As chance_to_see, but ``won`` is made smaller where that share and the loss are more than all.
+    """
+    tenths = range(1, int(1000 * most + _LEFT_OUT) + 1)
+    place = bisect_left(
+        tenths,
+        WANTED,
+        key=lambda tenth: chance_to_see(n, tenth / 1000, min(won, (1 - tenth / 1000) / 2), level),
+    )
+    return tenths[place] / 1000 if place < len(tenths) else None

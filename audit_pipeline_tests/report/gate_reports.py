@@ -44,10 +44,16 @@ def write_report(
     findings: list[dict[str, Any]] | None = None,
     created_at: str = "2026-01-02T00:00:00+00:00",
     name: str = "handbook",
+    chunks: int | None = None,
 ) -> Path:
-    """A report folder; ``own``, ``held`` and ``labelled`` say of each question whether it was answered."""
+    """A report folder; ``own``, ``held`` and ``labelled`` say of each question whether it was answered.
+
+    Of how many ``chunks`` the corpus has, a report says nothing where that is None.
+    """
     (folder / "tables").mkdir(parents=True)
     audit = {"name": name, "created_at": created_at, "encoder": {}, "index": {}, "findings": findings or []}
+    if chunks is not None:
+        audit |= {"corpus": {"chunks": chunks}, "self_retrieval": {"n": len(own)}}
     (folder / "audit.json").write_text(json.dumps(audit), encoding="utf-8")
     for run, schema in TABLES.items():
         answered = {"self_retrieval": own, "held_out_retrieval": held, "labelled_retrieval": labelled}[run]

@@ -100,15 +100,59 @@ def test_too_few_questions_are_no_pass_and_the_number_needed_is_said(tmp_path: P
     needed = gate.measures[0].needed
     assert needed is not None
     assert binom.sf(7, needed, 0.01) >= 0.8 > binom.sf(7, needed - 1, 0.01)
-    assert (
-        f"about {needed:,} are needed for 80 times in 100 (sample.total; where the corpus has fewer, a wider --margin)"
-        in sentence(gate.measures[0], 0.01)
-    )
+    assert f"about {needed:,} are needed for 80 times in 100 (sample.total)." in sentence(gate.measures[0], 0.01)
     assert "more labelled queries" in sentence(gate.measures[3], 0.01)
     enough = gate_of(tmp_path / "enough", everything(0, needed), everything(0, needed))
     assert set(states(enough).values()) == {"passed"}
     one_less = gate_of(tmp_path / "one less", everything(0, needed - 1), everything(0, needed - 1))
     assert set(states(one_less).values()) == {"not_seen"}
+
+
+@pytest.mark.parametrize(
+    ("chunks", "said", "exact"),
+    [
+        # Four measures and none won: at least eight of 300 are to be lost, which 3.5 points are in .8 of all samples.
+        (
+            300,
+            "could not be seen: every chunk was probed, and a loss of 1 point would be told from chance {power} times "
+            "in 100 by 300 questions; a loss of 3.{tenth} points is the least that all of them see (--margin "
+            "0.03{tenth}).",
+            True,
+        ),
+        (
+            600,
+            "about {needed} are needed for 80 times in 100, and the corpus has about 600 (sample.total): a loss of "
+            "1.{tenth} points is the least that all of them see (--margin 0.01{tenth}).",
+            False,
+        ),
+        (5000, "about {needed} are needed for 80 times in 100 (sample.total).", False),
+    ],
+)
+def test_no_more_questions_are_asked_for_than_the_corpus_has(
+    tmp_path: Path, chunks: int, said: str, exact: bool
+) -> None:
+    from scipy.stats import binom
+
+    asked = everything(0, 300) | {"chunks": chunks}
+    gate = gate_of(tmp_path, asked, asked)
+    needed = next(n for n in range(300, 5000) if binom.sf(7, n, 0.01) >= 0.8)
+    tenth = next(k for k in range(1, 100) if binom.sf(7, chunks, k / 1000) >= 0.8)
+    filled = said.format(needed=f"{needed:,}", tenth=tenth % 10, power=int(100 * binom.sf(7, 300, 0.01)))
+    for one in gate.measures[:3]:
+        assert sentence(one, gate.margin).endswith(filled), sentence(one, gate.margin)
+    assert sentence(gate.measures[3], gate.margin).endswith("are needed for 80 times in 100 (more labelled queries).")
+    why = (
+        "Every chunk was probed by both audits, so what changed in self@1, self@10, heldout@10 is exact for the chunks "
+        "that both hold; the test takes these as a sample of the chunks still to come."
+    )
+    assert (why in gate.cautions) == exact
+
+
+def test_of_chunks_that_cannot_be_held_out_no_question_is_expected(tmp_path: Path) -> None:
+    """A sixth of 300 probes could be held out, so of 1,200 chunks some 200 can; none has labels."""
+    asked = {"own": hits(300, 0), "held": hits(50, 0), "chunks": 1200}
+    gate = gate_of(tmp_path, asked, asked)
+    assert [one.available for one in gate.measures] == [1200, 1200, 200, None]
 
 
 def test_a_rise_beyond_chance_passes_however_few_were_asked(tmp_path: Path) -> None:

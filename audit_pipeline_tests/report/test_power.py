@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from audit_pipeline.proportions import mcnemar
-from audit_pipeline.report.power import WANTED, chance_to_see, questions_needed
+from audit_pipeline.report.power import WANTED, chance_to_see, least_loss_seen, questions_needed
 
 
 def test_where_nothing_is_won_as_many_must_be_lost_as_the_level_needs() -> None:
@@ -51,3 +51,14 @@ def test_a_loss_too_small_for_any_sample_needs_no_number() -> None:
 def test_impossible_shares_are_refused() -> None:
     with pytest.raises(ValueError, match="a loss of 0"):
         chance_to_see(10, 0.0, 0.1, 0.05)
+
+
+def test_the_least_loss_that_is_seen_in_tenths_of_a_point() -> None:
+    """At 1.25 % eight lost of none won: the chance that of 300 at least eight are lost, at 3.5 and at 3.6 points."""
+    least = least_loss_seen(300, 0.0, 0.0125, 1.0)
+    at_least_eight = {
+        loss: 1 - sum(comb(300, k) * loss**k * (1 - loss) ** (300 - k) for k in range(8)) for loss in (0.034, 0.035)
+    }
+    assert least == next(loss for loss, chance in at_least_eight.items() if chance >= WANTED)
+    assert least_loss_seen(5, 0.0, 0.0125, 1.0) is None  # whatever is lost of five
+    assert least_loss_seen(300, 0.0, 0.0125, 0.02) is None  # two points are all that there is to lose

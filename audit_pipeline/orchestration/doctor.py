@@ -24,6 +24,7 @@ from audit_pipeline.orchestration.partitions import batch_partitions
 from audit_pipeline.plural import counted
 from audit_pipeline.stages import doctor, doctor_sources
 from audit_pipeline.stages.doctor import Check, Line
+from audit_pipeline.stages.grid import first_day
 from audit_pipeline.state import StateFolder
 
 PROJECT = Path(__file__).parents[2]
@@ -208,9 +209,9 @@ def locations(instance: dg.DagsterInstance) -> list[Line]:
 
 
 def grid(settings: IndexAuditSettings, root: Path, instance: dg.DagsterInstance) -> list[Line]:
-    """How many cells the index's grid of source x period has."""
+    """How many cells the index's grid of source x period has, as the definitions build it."""
     what = f"grid of {settings.name}"
-    start = StateFolder(root, settings.name).start_date(settings.start_date)
+    start = first_day(settings, StateFolder(root, settings.name))
     dates = batch_partitions(settings, start).get_partitions_def_for_dimension("ingestion_date")
     sources = len(instance.get_dynamic_partitions(source_partitions_name(settings)))
     periods = dates.get_num_partitions()

@@ -30,6 +30,7 @@ from audit_pipeline.orchestration.home import PROCESS_TAG, end_dead_runs, proces
 from audit_pipeline.orchestration.naming import source_partitions_name
 from audit_pipeline.settings_file import parse_settings
 from audit_pipeline.stages import doctor
+from audit_pipeline.state import StateFolder, write_json
 from audit_pipeline_tests.command import Command
 from audit_pipeline_tests.small_audit import NAME, PREFIX, ROWS, SmallAudit
 
@@ -346,6 +347,11 @@ def test_a_grid_above_what_was_tried_is_warned_of_with_the_grain_that_helps(tmp_
             (line,) = grid(case, tmp_path, instance)
             assert line.state == state
         assert line.seen.startswith("12 sources x ")
+        months = int(line.seen.split()[3])
+        held = StateFolder(tmp_path, case.name).batch("2019-11-01|s0") / "batch.json"
+        write_json(held, {"content_hash": "of rows from before a start date that was set later"})
+        (longer,) = grid(case, tmp_path, instance)
+        assert longer.seen == f"12 sources x {months + 2} months = {12 * (months + 2):,} cells"
         (empty,) = grid(settings(tmp_path, name="other", start_date="2020-01-01"), tmp_path, instance)
         assert (empty.state, empty.seen.split(" = ")[1]) == ("ok", "0 cells")
 
@@ -373,7 +379,9 @@ def test_a_check_that_raises_is_a_line_and_secrets_are_hidden(monkeypatch: pytes
     def raises() -> list[doctor.Line]:
         raise RuntimeError(f"GET https://user:hunter2@host/?sig={SECRET} failed")
 
-    (line,) = doctor.within("store", raises, doctor.hiding([settings(tmp_path)]))
+    hide = doctor.hiding([settings(tmp_path)])
+    assert hide(f"s3://user:hunter2@host/b with {SECRET}") == "s3://***@host/b with ***"
+    (line,) = doctor.within("store", raises, hide)
     assert (line.state, line.seen) == ("fail", "RuntimeError: GET https://***@host/?sig=*** failed")
     text = doctor.line_text(line)
     assert text.startswith("FAIL          store: RuntimeError: GET")

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from audit_pipeline.corpus.batches import display_source
+from audit_pipeline.corpus.validation import NOT_YET
 from audit_pipeline.findings import MAX_EXAMPLES, Finding
 
 BEFORE_START = "before_start_date"
@@ -76,6 +77,10 @@ def _finding(
         return Finding(
             "not_measured", "info", message, "Set an earlier start_date to have them audited.", 0, None, scope, evidence
         )
+    if reason == NOT_YET:
+        message = f"{told} wait for their day: {rows['detail'][0].as_py()}.{still}"
+        remedy = "None is needed where the dates are right: an ingest on that day brings the rows in."
+        return Finding("not_measured", "info", message, remedy, 0, None, scope, evidence)
     if reason not in REMEDIES:
         return None
     if managed:

@@ -15,17 +15,22 @@ from audit_pipeline.schemas import CHUNKS, REJECTED_CHUNKS
 
 TEXTLESS = ("empty_text", "missing_text")
 """Reasons of rows without a text: no batch loses anything by them, but a writer that takes them in is told."""
+ID_COLLISION = "id_collision"
+NOT_YET = "not_yet"
+DAYS_AHEAD = 7
+"""A date so far after today is awaited: of a load for tomorrow, of another time zone. A later one is a wrong date."""
 REASONS = frozenset(
     {
         "bad_date",
         "before_start_date",
-        "date_out_of_range",  # after today
+        "date_out_of_range",  # more than a few days after today
         "duplicate_row",  # the same id with the same content again in one batch: kept once
         "empty_text",  # white space only
-        "id_collision",  # an id that another row holds
+        ID_COLLISION,  # an id that another row holds
         "invalid_utf8",
         "missing_id",
         "missing_text",
+        NOT_YET,  # dated tomorrow or a few days later
         "unparsable_module",  # docstrings only
     }
 )
@@ -89,8 +94,16 @@ def _row_reasons(raw: pa.Table, out_of_range: pa.Array, today: dt.date, start_da
         mask = pc.and_(holds, pc.is_null(problem)) if code != "date_out_of_range" else holds
         detail = pc.if_else(mask, pa.scalar(message, pa.string()), detail)
         problem = pc.if_else(mask, pa.scalar(code, pa.string()), problem)
+    dates = _array(raw["ingestion_date"])
+    last = today + dt.timedelta(days=DAYS_AHEAD)
+    soon = pc.fill_null(pc.and_(out_of_range, pc.and_(pc.greater(dates, today), pc.less_equal(dates, last))), False)
+    waits = pc.binary_join_element_wise(
+        "dated ", pc.cast(dates, pa.string()), f", after today, {today.isoformat()}", ""
+    )
+    detail = pc.if_else(soon, waits, detail)
+    problem = pc.if_else(soon, pa.scalar(NOT_YET), problem)
     if start_date is not None:
-        early = pc.fill_null(pc.less(_array(raw["ingestion_date"]), pa.scalar(start_date, pa.date32())), False)
+        early = pc.fill_null(pc.less(dates, pa.scalar(start_date, pa.date32())), False)
         detail = pc.if_else(early, pa.scalar(f"the date is before start_date, {start_date.isoformat()}"), detail)
         problem = pc.if_else(early, pa.scalar("before_start_date"), problem)
     return pa.StructArray.from_arrays([problem, detail], ["reason", "detail"])
@@ -139,7 +152,7 @@ def _repeat_reasons(kept: pa.Table) -> pa.StructArray | None:
             "the id belongs to a row of batch ", _array(owners["batch"]), " with ", pa.array(with_text), ""
         ),
     )
-    reason = pc.if_else(pa.array(same_row), pa.scalar("duplicate_row"), pa.scalar("id_collision"))
+    reason = pc.if_else(pa.array(same_row), pa.scalar("duplicate_row"), pa.scalar(ID_COLLISION))
     position = np.full(len(kept), -1, dtype=np.int64)
     position[some["ordinal"].to_numpy()[later]] = np.flatnonzero(later)
     where = pa.array(position, mask=position < 0)

@@ -47,6 +47,16 @@ def test_rows_before_the_start_date_are_left_out_on_purpose() -> None:
     assert "1 of 10 rows" in finding.message
 
 
+def test_rows_dated_tomorrow_wait_and_are_not_lost() -> None:
+    rows = rejected(("a", "not_yet", "dated 2026-07-01, after today, 2026-06-30"))
+    for managed in (True, False):
+        (finding,) = rejection_findings(rows, usable(9, "a"), managed=managed)
+        assert (finding.code, finding.severity) == ("not_measured", "info")
+        assert finding.message == (
+            "1 of 10 rows of the source store wait for their day: dated 2026-07-01, after today, 2026-06-30."
+        )
+
+
 def test_rows_left_out_that_stand_in_the_table_all_the_same_are_counted() -> None:
     rows = rejected(*[("a", "before_start_date", "before")] * 3, ("a", "bad_date", "no date"))
     rows = rows.set_column(2, "chunk_id", pa.array(["early", "earlier", None, "undated"]))

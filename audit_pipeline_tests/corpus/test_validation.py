@@ -25,16 +25,18 @@ def test_each_fault_has_its_code() -> None:
         good,
         {"text": "t"},
         {"chunk_id": " ", "text": "t"},
-        {"chunk_id": "b", "text": "t", "ingestion_date": dt.date(2026, 7, 1)},
+        {"chunk_id": "b", "text": "t", "ingestion_date": dt.date(2026, 7, 8)},
         {"chunk_id": "c", "text": "t", "ingestion_date": dt.date(2025, 12, 31)},
         {"chunk_id": "d", "text": "t", "ingestion_date": None, "problem": "bad_date", "detail": "x"},
         {"chunk_id": "e", "text": "t", "problem": "invalid_utf8", "detail": "x"},
         good,
+        {"chunk_id": "f", "text": "t", "ingestion_date": dt.date(2026, 7, 1)},
+        {"text": "t", "ingestion_date": dt.date(2026, 7, 7)},
         start_date=dt.date(2026, 1, 1),
     )
     assert found == {
         1: "missing_id", 2: "missing_id", 3: "date_out_of_range", 4: "before_start_date", 5: "bad_date",
-        6: "invalid_utf8", 7: "duplicate_row",
+        6: "invalid_utf8", 7: "duplicate_row", 8: "not_yet", 9: "not_yet",
     }  # fmt: skip
 
 

@@ -68,9 +68,15 @@ REJECTIONS = [
     ),
     Rejection(
         "date_out_of_range",
-        GOOD + b'{"chunk_id": "b", "text": "t", "ingestion_date": "2026-07-01"}\n',
+        GOOD + b'{"chunk_id": "b", "text": "t", "ingestion_date": "2026-07-08"}\n',
         f"the date is after today, {TODAY.isoformat()}",
         "Correct the date, or map the column that holds the day of ingestion.",
+    ),
+    Rejection(
+        "not_yet",
+        GOOD + b'{"chunk_id": "b", "text": "t", "ingestion_date": "2026-07-07"}\n',
+        f"dated 2026-07-07, after today, {TODAY.isoformat()}",
+        "None is needed where the dates are right: an ingest on that day brings the rows in.",
     ),
     Rejection(
         "before_start_date",

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from audit_pipeline.corpus.batches import parse_batch_key
+from audit_pipeline.corpus.validation import ID_COLLISION
 from audit_pipeline.findings import Finding
 from audit_pipeline.stages.workspace import Workspace
 
@@ -29,8 +30,7 @@ def with_commands(workspace: Workspace, findings: Sequence[Finding]) -> list[Fin
 
 
 def _with_command(finding: Finding, sources: Mapping[tuple[str | None, str], str]) -> Finding:
-    # A row whose id another row has is left out by each ingest anew: its source has to be mended first.
-    if finding.code not in HEALED or set(finding.evidence.get("kinds", ())) == {"id_collision"}:
+    if finding.code not in HEALED or _is_of_the_store(finding):
         return finding
     names = sorted({name for cell, name in sources.items() if _lies_in(finding.scope, *cell)})
     if not names:  # rows of batches that no ingest ever made: none can be asked for
@@ -39,6 +39,11 @@ def _with_command(finding: Finding, sources: Mapping[tuple[str | None, str], str
     since = f" --since {day}" if day else ""
     commands = [f"audit-pipeline backfill --source {shlex.quote(name)}{since} --again" for name in names]
     return replace(finding, remedy=f"{finding.remedy} Here: {' && '.join(commands)}")
+
+
+def _is_of_the_store(finding: Finding) -> bool:
+    """Whether the rows are missing for what they are in the source store: each ingest leaves them out anew."""
+    return "reason" in finding.evidence or finding.evidence.get("kinds", {}).keys() == {ID_COLLISION}
 
 
 def _lies_in(scope: Mapping[str, Any], source: str | None, date: str) -> bool:

@@ -404,7 +404,9 @@ def test_defects_of_second_paths_in_a_table_of_others_are_placed_and_new_rows_ar
 def test_backfill_again_heals_what_the_remedies_say_it_heals(
     tmp_path: Path, fast_encoder: Encoder, command: Command
 ) -> None:
-    """Rotated vectors, another text, a row that is gone and one too many; no batch has changed in its source."""
+    """Rotated vectors, another text, a row that is gone and one too many; then another prompt in one batch, and in the
+    other noise, zeros and a repeated id. No batch has changed in its source.
+    """
     texts = planted.docstrings("rich", 60)
     write(tmp_path, {f"d{n:02}": (DAY if n < 30 else LATER, text) for n, text in enumerate(texts)})
     (tmp_path / "defs.yaml").write_text(
@@ -447,5 +449,19 @@ def test_backfill_again_heals_what_the_remedies_say_it_heals(
     assert "0 batches of docs to bring up to date" in command("backfill", "--source", "docs", *usual).out
     listed = command("backfill", "--source", "docs", "--again", "--dry-run", *usual).out
     assert listed.splitlines()[1:] == [f"  {DAY}|docs (again, 30 rows)", f"  {LATER}|docs (again, 30 rows)"]
+    assert command("backfill", "--source", "docs", "--again", *usual).code == 0
+    assert errors() == {}
+
+    prompted = fast_encoder.encode([row["text"] for row in rows[:30]], prompt=QUERY)
+    noise = np.random.default_rng(0).normal(size=prompted.shape).astype(np.float32)
+    noise /= np.linalg.norm(noise, axis=1, keepdims=True)
+    noise[:3] = 0
+    damaged = [{**row, "vector": [*prompted, *noise][n]} for n, row in enumerate(rows)]
+    target.delete("true")
+    target.add(pa.Table.from_pylist([*damaged, damaged[45]], schema=target.schema))
+    remedies = errors()
+    assert {"role_mismatch", "vector_drift", "invalid_vectors", "duplicate_ids"} <= set(remedies)
+    for code, day in (("role_mismatch", DAY), ("vector_drift", LATER), ("duplicate_ids", LATER)):
+        assert remedies[code].endswith(f"audit-pipeline backfill --source docs --since {day} --again"), remedies[code]
     assert command("backfill", "--source", "docs", "--again", *usual).code == 0
     assert errors() == {}

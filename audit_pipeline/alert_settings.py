@@ -6,14 +6,21 @@ import datetime as dt
 import re
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
-from audit_pipeline.findings import ERROR_CODES, INFO_CODES, SEVERITIES_OF_AMBIGUOUS_CODES, WARNING_CODES
+from audit_pipeline.findings import (
+    ERROR_CODES,
+    INFO_CODES,
+    SEVERITIES_OF_AMBIGUOUS_CODES,
+    WARNING_CODES,
+    severities_of,
+)
 from audit_pipeline.settings_base import Settings
 from audit_pipeline.spelling import did_you_mean
+from audit_pipeline.uris import holds_credentials
 
 TOLD_CHECKS = (
     "no_rows_rejected",
@@ -37,8 +44,11 @@ class MuteSettings(Settings):
         default_factory=dict,
         description=(
             "Only where it stands so: {source: 'legacy-*', ingestion_date: '2026-01-*'}, wildcards as in file names, "
-            "case does not matter; checks call a source by its partition key. Default: everywhere."
+            "case does not matter; checks call a source by its partition key. Default: everywhere, in new batches too."
         ),
+    )
+    severity: Literal["warning", "error"] | None = Field(
+        default=None, description="Only findings that are so severe: a muted warning that turns to an error is told."
     )
     until: dt.date = Field(description="Last day on which it is not told (UTC). What still stands then is told.")
     reason: str = Field(min_length=1, description="Why; the report shows it.")
@@ -60,10 +70,18 @@ class MuteSettings(Settings):
                 raise ValueError(f"{key!r} is no part of a finding's scope; use one of {', '.join(_SCOPES)}")
         return scope
 
-    def covers(self, code: str, scope: Mapping[str, Any], day: dt.date) -> bool:
-        """Whether it mutes this code at this scope on this day. A wider scope than the pattern's is not muted."""
+    @model_validator(mode="after")
+    def _can_be_so_severe(self) -> MuteSettings:
+        if self.severity is not None and self.severity not in _severities(self.code):
+            known = " or ".join(_severities(self.code)) or "neither warning nor error"
+            raise ValueError(f"severity: {self.code} is {known}, so this would mute nothing: correct or remove it")
+        return self
+
+    def covers(self, code: str, scope: Mapping[str, Any], day: dt.date, severity: str | None) -> bool:
+        """Whether it mutes this code at this scope and severity on this day. A wider scope is not muted."""
         return (
             code == self.code
+            and self.severity in (None, severity)
             and day <= self.until
             and all(
                 key in scope
@@ -71,6 +89,11 @@ class MuteSettings(Settings):
                 for key, pattern in self.scope.items()
             )
         )
+
+
+def _severities(code: str) -> list[str]:
+    """What findings of the code can be, but for info; nothing for a check, which has no severity."""
+    return [] if code in TOLD_CHECKS else sorted(severities_of(code) - {"info"})
 
 
 class SlackSettings(Settings):
@@ -107,11 +130,31 @@ class AlertSettings(Settings):
         description="Environment variable that holds the webhook's address, which is a secret: never the address.",
     )
     slack: SlackSettings | None = Field(default=None, description="A channel that a bot posts to, not a webhook.")
+    report_url: str | None = Field(
+        default=None,
+        description="Where the readers of the news open this index's report, such as "
+        "https://search.example/reports/handbook/audit.html. Default: its path on the machine that audits.",
+    )
     mute: list[MuteSettings] = Field(default_factory=list, description="What is not told, until when and why.")
     every_seconds: int = Field(default=60, ge=1, description="Least time from one look to the next.")
     timeout_seconds: float = Field(
         default=10, gt=0, le=45, description="Longest wait for an answer to a post; a look is ended after 60 seconds."
     )
+
+    @field_validator("report_url")
+    @classmethod
+    def _can_be_opened(cls, url: str | None) -> str | None:
+        if url is None:
+            return None
+        address = urlsplit(url)
+        if address.scheme not in ("http", "https") or not address.hostname or set(url) & set("<>| \t\n"):
+            raise ValueError(
+                "this is no address that a browser opens, such as https://search.example/reports/handbook/audit.html: "
+                "correct it"
+            )
+        if holds_credentials(url):
+            raise ValueError("it holds credentials, which each message would repeat: write the address without them")
+        return url
 
     @field_validator("webhook_env")
     @classmethod

@@ -142,7 +142,7 @@ def advance(
     """
 
     def is_muted(item: Item) -> bool:
-        return any(mute.covers(item.code, item.scope, today) for mute in mutes)
+        return any(mute.covers(item.code, item.scope, today, item.severity) for mute in mutes)
 
     told_before = memory if memory.summarised else replace(memory, known=[], waiting=[])
     hushed = _by_place(item for item in told_before.waiting if is_muted(item))
@@ -183,7 +183,10 @@ def muted_findings(
             "ended": today > mute.until,
             "findings": None
             if mute.code in TOLD_CHECKS
-            else sum(one["severity"] != "info" and mute.covers(one["code"], one["scope"], today) for one in findings),
+            else sum(
+                one["severity"] != "info" and mute.covers(one["code"], one["scope"], today, one["severity"])
+                for one in findings
+            ),
         }
         for mute in mutes
     ]

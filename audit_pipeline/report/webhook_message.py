@@ -40,11 +40,12 @@ def message(
     muted: int = 0,
     summary: bool = False,
     again: bool = False,
+    report: str = "",
 ) -> dict[str, Any]:
     """A body of ``text`` and ``blocks``. It holds codes, places, shares and remedies: no text, id or vector of a chunk.
 
     ``gone`` are those of the items that no longer stand; ``summary`` says that the items are what stood already;
-    ``again`` that an earlier post of it may have arrived.
+    ``again`` that an earlier post of it may have arrived; ``report`` is the address or the path of the report.
     """
     heading = f"{name}: {_counts(items, summary)}"
     groups = _groups(items)
@@ -61,7 +62,7 @@ def message(
     if len(groups) > len(sections):
         left = sum(len(group) for group in groups[len(sections) :])
         blocks.append(_section(f"... and {left:,} more in the report and in Dagster."))
-    blocks.append({"type": "context", "elements": [_mrkdwn(_escaped(" ".join(context)))]})
+    blocks.append({"type": "context", "elements": [_mrkdwn(_escaped(" ".join(context)) + _link(audit, report))]})
     also = f" ({counted(muted, 'thing')} muted)" if muted else ""
     return {"text": _escaped(heading + also), "blocks": blocks}
 
@@ -88,10 +89,14 @@ def _of_audit(audit: Mapping[str, Any] | None) -> list[str]:
     if audit is None:
         return ["No audit has been published yet."]
     day, _, time = audit["created_at"].partition("T")
-    return [
-        f"Last audit {day} {time[:5]} UTC: {verdict_words(audit)[1]}.",
-        f"Report: reports/{audit['name']}/audit.html.",
-    ]
+    return [f"Last audit {day} {time[:5]} UTC: {verdict_words(audit)[1]}."]
+
+
+def _link(audit: Mapping[str, Any] | None, report: str) -> str:
+    """Where the report is; in brackets, or an address in a text that is verbatim is no link."""
+    if audit is None or not report:
+        return ""
+    return f" Report: <{_escaped(report)}>" if "://" in report else f" Report: {_escaped(visible(report))}"
 
 
 def _groups(items: Sequence[Item]) -> list[list[Item]]:

@@ -83,6 +83,8 @@ def tell_news(
             muted=len(words["muted"]),
             summary=not memory.summarised,
             again=memory.unanswered,
+            report=(settings.alerts.report_url if settings.alerts else None)
+            or str(state.report.resolve() / "audit.html"),
         )
         _post(path, memory, body, message_key(settings.name, memory.sent, memory.waiting), send, now)
         return f"told {counted(len(memory.waiting), 'thing')}{muted}"

@@ -140,6 +140,30 @@ CASES = [
         "ingestion_date, length_band",
     ),
     Case(
+        "a severity that what is muted never has",
+        settings_file(muting("code: missing_rows, severity: warning, until: 2026-03-01, reason: known")),
+        "FOLDER/defs.yaml: alerts.mute.0: severity: missing_rows is error, so this would mute nothing: correct or "
+        "remove it",
+    ),
+    Case(
+        "a severity of a check",
+        settings_file(muting("code: table_holds_batch, severity: error, until: 2026-03-01, reason: known")),
+        "FOLDER/defs.yaml: alerts.mute.0: severity: table_holds_batch is neither warning nor error, so this would mute "
+        "nothing: correct or remove it",
+    ),
+    Case(
+        "a report that no browser opens",
+        settings_file(alerts("{webhook_env: HOOK, report_url: reports/handbook/audit.html}")),
+        "FOLDER/defs.yaml: alerts.report_url: this is no address that a browser opens, such as "
+        "https://search.example/reports/handbook/audit.html: correct it",
+    ),
+    Case(
+        "a report behind a password",
+        settings_file(alerts(f"{{webhook_env: HOOK, report_url: 'https://me:{SECRET}@host/audit.html'}}")),
+        "FOLDER/defs.yaml: alerts.report_url: it holds credentials, which each message would repeat: write the address "
+        "without them",
+    ),
+    Case(
         "a mute without an end",
         settings_file(muting("code: missing_rows, reason: known")),
         "FOLDER/defs.yaml: alerts.mute.0.until: this field is required: add it",

@@ -193,6 +193,15 @@ def test_a_severity_that_rose_under_a_mute_is_told_after_it() -> None:
     assert len(told.audit(finding("text_drift", "error"), day=dt.date(2026, 3, 3))) == 1
 
 
+def test_a_mute_of_warnings_ends_where_one_turns_to_an_error() -> None:
+    only = MuteSettings(code="text_drift", until=dt.date(2026, 3, 2), reason="known", severity="warning")
+    told = Told(only)
+    assert told.audit(finding("text_drift", "warning")) == []
+    assert told.audit(finding("text_drift", "error")) == [("text_drift", {})]
+    findings = [finding("text_drift", "warning"), finding("text_drift", "error", source="late")]
+    assert muted_findings(findings, [only], TODAY)[0]["findings"] == 1
+
+
 @pytest.mark.parametrize(
     ("scope", "where", "muted"),
     [
@@ -205,8 +214,16 @@ def test_a_severity_that_rose_under_a_mute_is_told_after_it() -> None:
 )
 def test_a_mute_covers_its_places_and_no_wider_one(scope: dict[str, str], where: dict[str, Any], muted: bool) -> None:
     one = mute("missing_rows", "2026-03-02", **scope)
-    assert one.covers("missing_rows", where, TODAY) == muted
-    assert not one.covers("text_drift", where, TODAY)
+    assert one.covers("missing_rows", where, TODAY, "error") == muted
+    assert not one.covers("text_drift", where, TODAY, "error")
+
+
+def test_a_mute_of_one_batch_leaves_the_next_one_of_the_same_code() -> None:
+    told = Told(mute("missing_rows", "2026-03-02", source="late", ingestion_date="2026-01-02"))
+    first = finding("missing_rows", source="late", ingestion_date="2026-01-02")
+    second = finding("missing_rows", source="late", ingestion_date="2026-01-03")
+    assert told.audit(first) == []
+    assert told.audit(first, second) == [("missing_rows", second["scope"])]
 
 
 def test_the_report_counts_what_each_mute_hides() -> None:

@@ -70,9 +70,21 @@ def test_the_first_message_says_so_and_a_repeated_one_too(audit: dict[str, Any])
     first = message("handbook", [], audit=audit, summary=True)
     assert first["text"] == "handbook: alerts are on; what stands now: no error, no warning"
     assert texts(first)[-1].startswith("Last audit 2026-03-01 06:30 UTC: ")
-    assert texts(first)[-1].endswith(" Report: reports/handbook/audit.html.")
+    assert "Report:" not in texts(first)[-1]
     again = message("handbook", [CHECK], audit=audit, again=True)
     assert texts(again)[-1].startswith("No answer came to an earlier post, so this may stand above already.")
+
+
+@pytest.mark.parametrize(
+    ("report", "shown"),
+    [
+        ("https://search.example/r/audit.html?of=a&day=1", "<https://search.example/r/audit.html?of=a&amp;day=1>"),
+        ("/srv/<state>/reports/handbook/audit.html", "/srv/&lt;state&gt;/reports/handbook/audit.html"),
+    ],
+)
+def test_the_report_is_a_link_or_a_path(audit: dict[str, Any], report: str, shown: str) -> None:
+    assert texts(message("handbook", [CHECK], audit=audit, report=report))[-1].endswith(f" Report: {shown}")
+    assert "Report:" not in texts(message("handbook", [CHECK], audit=None, report=report))[-1]
 
 
 def test_what_no_longer_stands_is_marked() -> None:

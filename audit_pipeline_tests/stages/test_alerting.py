@@ -26,12 +26,12 @@ NONE = Failures([], [], [], 0.0)
 CHECK = Item("check", "table_holds_batch", {"source": "a", "ingestion_date": "2026-01-02"}, "Look.")
 
 
-def settings_of(*mutes: dict[str, Any]) -> IndexAuditSettings:
+def settings_of(*mutes: dict[str, Any], **alerts: Any) -> IndexAuditSettings:
     attributes = {
         "name": "handbook",
         "encoder": {"kind": "none"},
         "index": {"uri": "/db", "table": "docs", "managed": False},
-        "alerts": {"webhook_env": "SOME_WEBHOOK", "mute": list(mutes)},
+        "alerts": {"webhook_env": "SOME_WEBHOOK", "mute": list(mutes), **alerts},
     }
     return parse_settings(attributes, "test", Path("/nowhere"))
 
@@ -96,6 +96,18 @@ def test_a_clean_index_says_once_that_alerts_are_on(channel: Channel) -> None:
     channel.audit()
     assert [channel.look(), channel.look()] == ["told 0 things", "nothing is new"]
     assert channel.taken == ["handbook: alerts are on; what stands now: no error, no warning"]
+
+
+def test_the_report_is_where_the_settings_say_or_by_its_whole_path(channel: Channel) -> None:
+    channel.look()
+    channel.settings = settings_of(report_url="https://search.example/handbook")
+    channel.audit(HANDBOOK, LATE)
+    channel.look()
+    here = (channel.state.report / "audit.html").resolve()
+    assert [context.rpartition("Report: ")[2] for _, context in channel.sent] == [
+        str(here),
+        "<https://search.example/handbook>",
+    ]
 
 
 def test_before_the_first_audit_there_is_nothing_to_sum_up(tmp_path: Path) -> None:

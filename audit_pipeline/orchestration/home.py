@@ -172,8 +172,8 @@ def look_at_pools(instance: dg.DagsterInstance, pools: Iterable[str]) -> None:
             command = freeing_command(instance, run_id)
             if host is not None:
                 raise AuditInputError(
-                    f"pool {pool}: run {run_id} of host {host}, which cannot be seen from here, holds it: wait for "
-                    f"that run, or give it back with {command} where its process is gone"
+                    f"pool {pool}: run {run_id} of host {host}, which cannot be seen from here, holds it: call "
+                    f"this again once that run is over, or, where its process is gone, give it back with {command}"
                 )
             LOGGER.info(
                 "waiting for run %s, which holds the pool %s; where it is over, free it: %s", run_id, pool, command

@@ -133,8 +133,9 @@ CASES = [
     Case(
         "a pool that a run of another host holds",
         pool_held_by_another_host,
-        "pool …__table: run … of host container-1, which cannot be seen from here, holds it: wait for that run, or "
-        "give it back with DAGSTER_HOME=FOLDER/state dagster run delete --force … where its process is gone",
+        "pool …__table: run … of host container-1, which cannot be seen from here, holds it: call this again "
+        "once that run is over, or, where its process is gone, give it back with DAGSTER_HOME=FOLDER/state dagster run "
+        "delete --force …",
     ),
     Case(
         "a state folder whose lock cannot be written",

@@ -17,10 +17,10 @@ from audit_pipeline import schemas
 from audit_pipeline.column_settings import CHUNK_COLUMNS
 from audit_pipeline.corpus.batches import Grain
 from audit_pipeline.corpus.dates import UTC
-from audit_pipeline.errors import AuditInputError
+from audit_pipeline.index.blocks import blocks, check_out
 from audit_pipeline.index.chunk_rows import Naming, chunk_rows
 from audit_pipeline.index.columns import ColumnPaths, resolve_columns
-from audit_pipeline.index.connection import connect, first_line, open_table
+from audit_pipeline.index.connection import connect, open_table
 from audit_pipeline.index.database import ALL_TABLES, Database, tables_of_one_shape
 from audit_pipeline.index.embedded_fields import derived_fields, title_columns
 from audit_pipeline.index.exact import ExactSearch
@@ -36,8 +36,6 @@ from audit_pipeline.index.vectors import most_frequent_length, to_matrix
 from audit_pipeline.index_settings import IndexSettings
 from audit_pipeline.results import Progress, no_progress
 from audit_pipeline.uris import without_credentials
-
-_ROWS_AT_ONCE = 8192
 
 
 @dataclass(frozen=True)
@@ -82,7 +80,7 @@ def open_snapshot(
     for name in names:
         table = open_table(connection, name)
         pinned = version.get(name) if isinstance(version, Mapping) else version
-        _check_out(table, pinned if pinned is not None else table.version, name)
+        check_out(table, pinned if pinned is not None else table.version, name)
         opened.append(_Opened(name, table))
     first = opened[0].table
     layout = PLAIN if settings.managed else layout_of(first.schema, settings.layout, settings.table)[0]
@@ -234,19 +232,9 @@ def _without_search(snapshot: TableSnapshot, paths: ColumnPaths) -> TableSnapsho
     return replace(snapshot, search=_exact_search(snapshot), info=info)
 
 
-def _check_out(table: Any, version: int, name: str) -> None:
-    try:
-        table.checkout(version)
-    except (OSError, RuntimeError, ValueError) as error:
-        raise AuditInputError(
-            f"index.table: version {version} of table {name!r} cannot be read ({first_line(error)}): "
-            "audit the newest version"
-        ) from error
-
-
 def _columns(tables: Sequence[_Opened], name: str) -> Iterator[pa.Array]:
     for opened in tables:
-        for batch in opened.table.search().select([name]).to_batches(batch_size=_ROWS_AT_ONCE):
+        for batch in blocks(opened.table, [name]):
             yield batch.column(0)
 
 
@@ -277,8 +265,7 @@ def _read(
     kept: list[pa.RecordBatch] = []
     done = 0
     for opened in tables:
-        query = opened.table.search().select([*scalars, paths.vector]).with_row_id(True)
-        for batch in query.to_batches(batch_size=_ROWS_AT_ONCE):
+        for batch in blocks(opened.table, [*scalars, paths.vector], row_ids=True):
             part = slice(done, done + batch.num_rows)
             vectors[part], state[part] = to_matrix(batch.column(paths.vector), dimension)
             row_ids[part] = batch.column("_rowid").to_numpy()

@@ -12,6 +12,7 @@ import numpy as np
 
 from audit_pipeline.errors import AuditInputError
 from audit_pipeline.index.ann_settings import AnnSettings
+from audit_pipeline.index.blocks import version_gone
 from audit_pipeline.index.connection import first_line
 from audit_pipeline.index.snapshot import SearchHits
 from audit_pipeline.index.vector_index import VectorIndex
@@ -26,8 +27,6 @@ _ALL_PARTITIONS = 1_000_000
 _HIGH_EF = 1000
 _HIGH_REFINE = 20
 _PARTITIONS = re.compile(r"\bpartitions_ranked=(\d+)")
-# What a search says when a clean-up took away a file of the version it reads.
-_FILE_GONE = re.compile(r"Not found: \S*(\.lance\b|/_indices/|/_versions/)")
 _DELTAS = re.compile(r"\bdeltas_searched=(\d+)")
 
 
@@ -269,11 +268,9 @@ class LanceSearch:
         return first
 
     def _refused(self, error: BaseException) -> AuditInputError:
-        if _FILE_GONE.search(str(error)):
-            return AuditInputError(
-                f"index.table: the writer removed version {self._table.version} of table {self._table.name!r} while it "
-                "was audited: run again, and keep versions for as long as an audit takes"
-            )
+        gone = version_gone(error, self._table)
+        if gone is not None:
+            return gone
         where = "index.filter" if "Schema error" in str(error) or "sql parser" in str(error) else "index.search"
         return AuditInputError(f"{where}: LanceDB refuses the search ({first_line(error)}): correct it in the settings")
 

@@ -9,13 +9,12 @@ import numpy as np
 import pyarrow as pa
 
 from audit_pipeline.errors import AuditInputError
+from audit_pipeline.index.blocks import blocks, check_out
 from audit_pipeline.index.connection import connect, open_table
 from audit_pipeline.index.snapshot import USABLE, SearchHits, TableSnapshot
 from audit_pipeline.index.vectors import is_vector_type, most_frequent_length, to_matrix
 from audit_pipeline.index_settings import IndexSettings
 from audit_pipeline.spelling import did_you_mean
-
-_ROWS_AT_ONCE = 8192
 
 
 def read_second_column(
@@ -30,7 +29,7 @@ def read_second_column(
     tables = []
     for table_name, version in snapshot.info.pinned.items():
         table = open_table(connection, table_name)
-        table.checkout(version)
+        check_out(table, version, table_name)
         tables.append(table)
     schema = tables[0].schema
     if name not in schema.names:
@@ -43,18 +42,14 @@ def read_second_column(
         raise AuditInputError(f"duplicates.second.vector: column {name!r} is a {kind}, no vector: name another")
 
     def columns() -> list[pa.Array]:
-        return [
-            batch.column(0)
-            for table in tables
-            for batch in table.search().select([name]).to_batches(batch_size=_ROWS_AT_ONCE)
-        ]
+        return [batch.column(0) for table in tables for batch in blocks(table, [name])]
 
     dimension = kind.list_size if pa.types.is_fixed_size_list(kind) else most_frequent_length(columns())
     vectors = rows_on_disk(work_dir, len(snapshot.rows), dimension)
     state = np.full(len(snapshot.rows), USABLE, dtype=np.uint8)
     done = 0
     for table in tables:
-        for batch in table.search().select([name]).to_batches(batch_size=_ROWS_AT_ONCE):
+        for batch in blocks(table, [name]):
             part = slice(done, done + batch.num_rows)
             vectors[part], state[part] = to_matrix(batch.column(0), dimension)
             done += batch.num_rows

@@ -159,6 +159,14 @@ def test_a_table_without_id_source_and_date_gets_ids_from_its_texts(tmp_path: Pa
     assert snapshot.absent == ("chunk_id", "source", "ingestion_date", "doc_id", "heading", "position")
 
 
+def test_an_address_is_kept_without_its_user(tmp_path: Path) -> None:
+    write(tmp_path / "me:word@here" / "db", foreign(["a"], unit_vectors(1)))
+    for between, shown in (("/", "me:word@here"), ("//", "***@here")):  # a folder's name, and what may be a password
+        uri = f"{tmp_path}{between}me:word@here/db"
+        snapshot = open_snapshot(as_it_stands(tmp_path), uri, tmp_path / "work", undated=DAY)
+        assert snapshot.info.uri == f"{tmp_path}{between}{shown}/db"
+
+
 def test_dates_are_batched_by_week(tmp_path: Path) -> None:
     days = [dt.date(2026, 1, 4), dt.date(2026, 1, 5), dt.date(2026, 1, 11)]  # a Sunday, a Monday, the Sunday after
     write(tmp_path / "db", foreign(list("abc"), unit_vectors(3), ingestion_date=days))

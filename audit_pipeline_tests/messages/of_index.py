@@ -10,6 +10,8 @@ import lancedb
 import numpy as np
 import pyarrow as pa
 
+from audit_pipeline.index import reading
+from audit_pipeline.index.blocks import check_out
 from audit_pipeline.index.connection import connect, open_table
 from audit_pipeline.index.reading import open_snapshot
 from audit_pipeline.index.search import LanceSearch
@@ -124,7 +126,28 @@ def version_removed_while_it_is_searched(world: World) -> None:
     search.search(np.ones((1, 2), np.float32), 1)
 
 
+def version_removed_while_it_is_read(world: World) -> None:
+    """The writer replaces the table's rows and cleans up as soon as the audit has pinned a version."""
+    rows = [{"chunk_id": f"c{n}", "text": "t", "vector": [1.0, 0.0]} for n in range(2)]
+    writer = lancedb.connect(str(world.folder)).create_table("docs", rows)
+
+    def overtaken(table: Any, version: int, name: str) -> None:
+        check_out(table, version, name)
+        writer.add(rows[:1], mode="overwrite")
+        writer.optimize(cleanup_older_than=dt.timedelta(0))
+
+    world.patch.setattr(reading, "check_out", overtaken)
+    settings = IndexSettings(uri=str(world.folder), table="docs", managed=False)
+    open_snapshot(settings, str(world.folder), world.folder / "work", undated=DAY)
+
+
 CASES = [
+    Case(
+        "a version that the writer removes while it is read",
+        version_removed_while_it_is_read,
+        "index.table: the writer removed version 1 of table 'docs' while it was audited: run again, and keep versions "
+        "for as long as an audit takes",
+    ),
     Case(
         "a version that the writer removes while it is audited",
         version_removed_while_it_is_searched,

@@ -6,11 +6,13 @@ import pytest
 
 from audit_pipeline.findings import ERROR_CODES, SEVERITIES_OF_AMBIGUOUS_CODES
 from audit_pipeline.retrieval.causes import CAUSES
+from audit_pipeline.retrieval.vector_findings import CODES
 from audit_pipeline_tests.faults.catalogue import KINDS, NOT_PLANTED
 from audit_pipeline_tests.faults.conftest import AuditsOf
 from audit_pipeline_tests.faults.judging import judge
 from audit_pipeline_tests.faults.kind import CHECKS, Kind
 
+OF_MISSED_PROBES = frozenset(CODES.values())
 EVERY_KIND = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 
 
@@ -29,6 +31,9 @@ def test_a_defect_is_named_in_its_place_with_its_cause(audits_of: AuditsOf, kind
         assert planted.errors == []
     if "self" in kind.seen_by and kind.causes:
         assert kind.causes & set(judged.causes["self"])
+    if "vectors" in kind.seen_by and kind.code in OF_MISSED_PROBES:
+        # Probes that miss would name the batch as well: the check of vectors must see it by itself.
+        assert any("seen_by" not in finding.evidence for finding in planted.of_code(kind.code))
 
 
 @EVERY_KIND

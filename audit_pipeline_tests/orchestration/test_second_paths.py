@@ -446,7 +446,7 @@ def test_backfill_again_heals_what_the_remedies_say_it_heals(
     heals = "audit-pipeline backfill --source docs --again"
     assert remedies["misaligned_vectors"].endswith(heals)
     assert remedies["text_drift"].endswith(f"audit-pipeline backfill --source docs --since {LATER} --again")
-    assert "0 batches of docs to bring up to date" in command("backfill", "--source", "docs", *usual).out
+    assert "the 2 batches of docs are up to date" in command("backfill", "--source", "docs", *usual).out
     listed = command("backfill", "--source", "docs", "--again", "--dry-run", *usual).out
     assert listed.splitlines()[1:] == [f"  {DAY}|docs (again, 30 rows)", f"  {LATER}|docs (again, 30 rows)"]
     assert command("backfill", "--source", "docs", "--again", *usual).code == 0

@@ -25,9 +25,10 @@ from audit_pipeline.plural import counted
 from audit_pipeline.settings_file import check_label_files
 from audit_pipeline.spelling import did_you_mean
 from audit_pipeline.stages.asked_again import asked_sentences
+from audit_pipeline.stages.batches import batches_to_bring_in
 from audit_pipeline.stages.discovery import batches_of_source, held_of_source, known_sources
 from audit_pipeline.stages.forecast import forecast
-from audit_pipeline.stages.ingest import BatchChange, changed_batches, integrity_faults
+from audit_pipeline.stages.ingest import BatchChange, integrity_faults
 from audit_pipeline.state import read_json
 
 LOGGER = logging.getLogger("audit_pipeline")
@@ -77,7 +78,7 @@ def plan(settings: IndexAuditSettings) -> list[BatchChange]:
         return []
     for error in workspace.scan(fresh=True).unread.values():
         raise error
-    return changed_batches(workspace) if settings.index.managed else []
+    return batches_to_bring_in(workspace) if settings.index.managed else []
 
 
 def dry_run_line(settings: IndexAuditSettings) -> str:

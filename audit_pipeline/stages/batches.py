@@ -13,11 +13,19 @@ import pyarrow.compute as pc
 
 from audit_pipeline.corpus.batches import parse_batch_key, slug
 from audit_pipeline.corpus.rejections import BEFORE_START
+from audit_pipeline.corpus.scans import StoreScan
 from audit_pipeline.corpus.text import is_blank
 from audit_pipeline.encoder.fidelity import MISALIGNED, ROLE_MISMATCH, VECTOR_DRIFT
 from audit_pipeline.findings import Finding
 from audit_pipeline.plural import counted, some
-from audit_pipeline.stages.ingest import FAULTS, changed_batches, integrity_faults, pending_chunks, pending_folder
+from audit_pipeline.stages.ingest import (
+    FAULTS,
+    BatchChange,
+    changed_batches,
+    integrity_faults,
+    pending_chunks,
+    pending_folder,
+)
 from audit_pipeline.stages.limits import CheckOutcome
 from audit_pipeline.stages.texts import embedded
 from audit_pipeline.stages.workspace import BatchManifest, Workspace
@@ -118,8 +126,23 @@ def unfinished_findings(workspace: Workspace) -> list[Finding]:
     ]
 
 
+def batches_to_bring_in(workspace: Workspace, scan: StoreScan | None = None) -> list[BatchChange]:
+    """The batches that an ingest would change, and those that one would show sound again, by key.
+
+    The table needs nothing of the latter, whose reason is restored: their last ingest was stopped, and the store has
+    them as the table does by now. But what stopped them stands failed on their partitions until a run passes there.
+    """
+    scan = scan or workspace.scan()
+    changes = changed_batches(workspace, scan)
+    # Only what the store holds now: of a retired source, or a day to come, a run would read nothing and empty it.
+    found = {key: info for key, info in scan.batches.items() if scan.unread_for(info.slug) is None}
+    stopped = (_stopped_later(workspace) & found.keys()) - {change.key for change in changes}
+    restored = [BatchChange(key, "restored", found[key].rows) for key in stopped]
+    return sorted(changes + restored, key=lambda change: change.key)
+
+
 def mended_batches(workspace: Workspace, unfinished: Set[str] | None = None) -> set[str]:
-    """Batches whose last ingest was stopped and that need none any more: the store has them again as the table does.
+    """Batches whose last ingest was stopped and that the table has all the same: the store has them again as it does.
 
     ``unfinished`` are keys of those whose last ingest did not finish (default: looked for). A batch of a source that
     cannot be read is not among them.
@@ -137,6 +160,20 @@ def _unfinished(workspace: Workspace) -> set[str]:
     current = {manifest.key: manifest.generation for manifest in workspace.manifests()}
     begun = {workspace.state.key_of(path.parent): path for path in workspace.state.batches.glob("*/pending.json")}
     return {key for key, path in begun.items() if read_json(path)["generation"] != current.get(key)}
+
+
+def _stopped_later(workspace: Workspace) -> set[str]:
+    """Those of the unfinished batches that came in before. A look for them is made every minute, and there may be many
+    thousands: only where the files' times leave it open are they read.
+    """
+    found = set()
+    for begun in workspace.state.batches.glob("*/pending.json"):
+        finished = begun.with_name("batch.json")
+        if not finished.exists() or begun.stat().st_mtime_ns < finished.stat().st_mtime_ns:
+            continue
+        if read_json(begun)["generation"] != read_json(finished)["generation"]:
+            found.add(workspace.state.key_of(begun.parent))
+    return found
 
 
 def _named(what: str, batches: dict[str, str], under_way: Set[str], of: int) -> CheckOutcome:

@@ -16,7 +16,8 @@ from audit_pipeline.corpus.batches import display_source, parse_batch_key, perio
 from audit_pipeline.corpus.scans import BatchInfo, StoreScan
 from audit_pipeline.errors import AuditInputError
 from audit_pipeline.plural import counted
-from audit_pipeline.stages.ingest import BatchChange, changed_batches, generation_of
+from audit_pipeline.stages.batches import batches_to_bring_in
+from audit_pipeline.stages.ingest import BatchChange, generation_of
 from audit_pipeline.stages.workspace import Workspace
 from audit_pipeline.state import read_json, write_json
 
@@ -142,7 +143,7 @@ def discover(
     ingests = {manifest.key: manifest.ingests for manifest in manifests}
     pending = [
         _request(workspace, memory, change, scan.batches.get(change.key), ingests.get(change.key, 0))
-        for change in changed_batches(workspace, scan)
+        for change in batches_to_bring_in(workspace, scan)
     ]
     early = [one for one in pending if grid_start is not None and parse_batch_key(one.change.key)[0] < grid_start]
     if early:
@@ -192,7 +193,7 @@ def batches_of_source(
         raise error
     grain = workspace.settings.ingestion_grain
     first = period_start(since, grain) if since is not None else dt.date.min
-    changes = {change.key: change for change in changed_batches(workspace, scan)}
+    changes = {change.key: change for change in batches_to_bring_in(workspace, scan)}
     if again:
         changes = {each: BatchChange(each, "again", info.rows) for each, info in scan.batches.items()} | changes
     cells = [(changes[each], *parse_batch_key(each)) for each in sorted(changes)]

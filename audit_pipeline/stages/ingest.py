@@ -44,7 +44,8 @@ class BatchChange:
 
     ``reason`` is new, changed, resettled (ingested under other settings), lost (the table itself is gone), unfinished
     (its rows in the table may not be those of its last ingest: one that died, or another batch took some over and the
-    store has them here again), emptied, or again (it is up to date, and is asked for all the same).
+    store has them here again), emptied, restored (up to date, though its last ingest was stopped), or again (up to
+    date, and asked for all the same).
     """
 
     key: str

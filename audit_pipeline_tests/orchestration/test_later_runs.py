@@ -241,7 +241,7 @@ STOPPED = """\
 import os, signal, sys
 from audit_pipeline.index import managed
 from audit_pipeline.orchestration import running
-module, name = {{"step": (managed, "replace_batch"), "plan": (running, "changed_batches")}}[{where!r}]
+module, name = {{"step": (managed, "replace_batch"), "plan": (running, "batches_to_bring_in")}}[{where!r}]
 usual = getattr(module, name)
 def stopped(*arguments, **options):
     os.kill(os.getpid(), getattr(signal, {sent!r}))

@@ -171,6 +171,13 @@ def test_a_batch_whose_text_column_vanished_is_left_out_before_it_empties_the_ta
     printed = command("backfill", "--source", "docs", *where)
     assert (printed.code, printed.err.splitlines()[-1]) == (2, why)
     assert printed.out.splitlines()[-1] == "managed: 0 batches brought in; 1 left out, see below"
+    write(tmp_path, rows | arrived)  # as the table has it, and red until a run passes
+    settings = managed(tmp_path, fast_encoder)
+    changes = backfill_plan(settings, "docs", None)
+    assert [(one.key, one.reason, one.rows) for one in changes] == [(f"{DAY}|docs", "restored", 3)]
+    assert run_backfill(settings, changes, instance) == Backfilled()
+    assert passed(instance, "managed", "chunks", "batch_keeps_rows") == {f"{DAY}|docs": True, f"{LATER}|docs": True}
+    assert backfill_plan(managed(tmp_path, fast_encoder), "docs", None) == []
     write(tmp_path, {i: row for i, row in rows.items() if row[0] == LATER})  # really emptied: that is followed
     settings = managed(tmp_path, fast_encoder)
     assert run_backfill(settings, backfill_plan(settings, "docs", None), instance) == Backfilled()

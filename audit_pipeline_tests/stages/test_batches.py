@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from audit_pipeline.stages.batches import batch_check, mended_batches
+from audit_pipeline.stages.batches import batch_check, batches_to_bring_in, mended_batches
 from audit_pipeline.stages.unsettled import begin_writing
 from audit_pipeline.stages.workspace import Workspace
 from audit_pipeline.state import write_json, write_table
@@ -73,6 +73,9 @@ def test_a_batch_that_was_stopped_and_is_as_the_table_has_it_again_is_no_failure
     pending(work, A[2], "stopped, and never in the table")
     assert batch_check(work, "no_failed_batches").figures["which"] == ["2026-01-05|a (not finished)"]
     assert mended_batches(work) == {A[0]}
+    asked = [(one.key, one.reason) for one in batches_to_bring_in(work)]
+    assert asked == [(A[0], "restored"), (A[2], "new"), (B[2], "new")]
+    assert batch_check(work, "covers_all_batches").figures["which"] == [f"{A[2]} (new)", f"{B[2]} (new)"]
     write(tmp_path, "a", {DAYS[0]: "broken", DAYS[1]: f"a on {DAYS[1]}"})  # and the last batch is gone again
     later = two_sources(tmp_path)
     assert batch_check(later, "no_failed_batches").figures["which"] == ["2026-01-02|a (not finished)"]

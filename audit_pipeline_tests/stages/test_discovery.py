@@ -21,6 +21,7 @@ from audit_pipeline.stages import discovery
 from audit_pipeline.stages.discovery import Discovery, discover, find_first_day, look_at_table
 from audit_pipeline.stages.ingest import BatchChange, changed_batches, generation_of
 from audit_pipeline.stages.workspace import BatchManifest, Workspace
+from audit_pipeline.state import write_json
 from audit_pipeline_tests.stages.builders import TODAY, workspace
 
 DAYS = ("2026-01-02", "2026-01-03", "2026-01-05")
@@ -101,7 +102,7 @@ def test_a_batch_whose_run_ends_during_a_look_is_not_asked_for_again(
         ingest(work, A[0])
         return behind
 
-    monkeypatch.setattr(discovery, "changed_batches", ends_meanwhile)
+    monkeypatch.setattr(discovery, "batches_to_bring_in", ends_meanwhile)
     second = discover(two_sources(store), first.cursor)
     assert (second.requests, second.asked_before) == ([], sorted([*A, *B]))
     monkeypatch.undo()
@@ -147,6 +148,20 @@ def test_a_text_that_could_not_be_ingested_went_and_comes_back_is_asked_for_agai
     path = store / "state" / "audits" / "small" / "discovery" / f"{json.loads(after.cursor)['memory']}.json"
     memory = json.loads(path.read_text())
     assert (after.requests, memory["requested"], memory["asked"]) == ([], [], {})
+
+
+def test_a_batch_that_was_stopped_and_restored_is_asked_for_once_to_turn_its_partition_green(store: Path) -> None:
+    work = two_sources(store)
+    ingest(work, *A, *B)
+    write_json(work.state.batch(A[1]) / "pending.json", {"generation": "of a text that a check stopped"})
+    found = discover(two_sources(store), None)
+    assert asked(found) == [(A[1], "restored")]
+    again = discover(two_sources(store), found.cursor)
+    assert (again.requests, again.asked_before) == ([], [A[1]])
+    sources = [{"name": name, "uri": f"{name}.jsonl", "format": "jsonl", "retired": name == "a"} for name in "ab"]
+    assert discover(two_sources(store, sources=sources), None).requests == []  # a run would read nothing, and empty it
+    on_the_second(store, "a change")
+    assert asked(discover(two_sources(store), again.cursor)) == [(A[1], "changed")]
 
 
 def test_what_was_asked_for_is_not_asked_for_again_where_its_source_could_not_be_read_meanwhile(store: Path) -> None:

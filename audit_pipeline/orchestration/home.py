@@ -7,9 +7,10 @@ import os
 import shutil
 import socket
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Event, Thread
 
 import dagster as dg
 import psutil
@@ -20,6 +21,7 @@ from audit_pipeline.errors import AuditInputError
 INSTANCE_FILE = Path(__file__).parents[2] / "dagster.yaml"
 LOGGER = logging.getLogger("audit_pipeline")
 PROCESS_TAG = ".dagster/audit_pipeline_process"  # with this prefix the UI does not show it on every run
+_SECONDS_BETWEEN_LOOKS = 10.0  # at the pool that a run waits for
 _TAGGED: set[str] = set()  # runs of this process
 
 # Used where the package is installed without the repository around it.
@@ -178,3 +180,35 @@ def look_at_pools(instance: dg.DagsterInstance, pools: Iterable[str]) -> None:
             LOGGER.info(
                 "waiting for run %s, which holds the pool %s; where it is over, free it: %s", run_id, pool, command
             )
+
+
+@contextmanager
+def watched_pools(instance: dg.DagsterInstance, pools: Collection[str], run_id: str) -> Iterator[None]:
+    """While a run is at work here: say which runs it waits for, once each. Another one may take the slot after
+    ``look_at_pools`` has found it free.
+    """
+    over, told = Event(), set[str]()
+
+    def look() -> None:
+        while not over.wait(_SECONDS_BETWEEN_LOOKS):
+            try:
+                for pool in pools:
+                    info = instance.event_log_storage.get_concurrency_info(pool)
+                    if run_id in info.pending_run_ids and not info.active_run_ids <= told:
+                        told.update(info.active_run_ids)
+                        look_at_pools(instance, [pool])
+            except AuditInputError as error:  # a run of another host: only who waits can tell whether it lives
+                LOGGER.warning("waiting: %s", error)
+            except Exception as error:  # the run goes on, whatever hinders the look
+                LOGGER.debug("the pools cannot be looked at: %s", error)
+
+    if not pools or not instance.event_log_storage.supports_global_concurrency_limits:
+        yield
+        return
+    watch = Thread(target=look, name="watched-pools", daemon=True)
+    watch.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watch.join()

@@ -18,7 +18,14 @@ from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.corpus.batches import slug
 from audit_pipeline.errors import AuditInputError, BatchInputError, SelfCheckError, StoppedError
 from audit_pipeline.orchestration.component import build_defs
-from audit_pipeline.orchestration.home import end_dead_runs, locked, look_at_pools, prepare_home, process_tag
+from audit_pipeline.orchestration.home import (
+    end_dead_runs,
+    locked,
+    look_at_pools,
+    prepare_home,
+    process_tag,
+    watched_pools,
+)
 from audit_pipeline.orchestration.naming import REASON_TAG, audit_job_name, ingest_job_name, source_partitions_name
 from audit_pipeline.orchestration.workspaces import workspace_for
 from audit_pipeline.plural import counted
@@ -196,17 +203,18 @@ def execute(
 ) -> dg.ExecuteInProcessResult:
     """Run one job in this process; an error of a step is raised as it was, a signal as StoppedError."""
     job_def = defs.resolve_job_def(job)
-    if pools := {pool for node in job_def.nodes if (pool := getattr(node.definition, "pool", None))}:
-        look_at_pools(instance, pools)
+    pools = {pool for node in job_def.nodes if (pool := getattr(node.definition, "pool", None))}
+    look_at_pools(instance, pools)
     run_id = make_new_run_id()
     try:
-        return job_def.execute_in_process(
-            instance=instance,
-            partition_key=partition_key,
-            tags={**(tags or {}), **process_tag()},
-            run_config=QUIET,
-            run_id=run_id,
-        )
+        with watched_pools(instance, pools, run_id):
+            return job_def.execute_in_process(
+                instance=instance,
+                partition_key=partition_key,
+                tags={**(tags or {}), **process_tag()},
+                run_config=QUIET,
+                run_id=run_id,
+            )
     except dg.DagsterExecutionInterruptedError:
         raise StoppedError from None
     except DagsterAssetCheckFailedError as error:

@@ -14,6 +14,7 @@ import pytest
 from filelock import FileLock
 
 from audit_pipeline.encoder.models import Encoder
+from audit_pipeline.orchestration import home, running
 from audit_pipeline.orchestration.component import build_defs
 from audit_pipeline.orchestration.home import (
     INSTANCE_FILE,
@@ -156,6 +157,41 @@ def test_a_pool_that_others_hold_is_waited_for_with_a_line_and_a_free_one_withou
     # A pool with a slot left is nobody's to wait for, whoever holds the other.
     lines = [f"waiting for run {run.run_id}, which holds the pool {POOL}"] if slots == 1 else []
     assert [message.split(";")[0] for message in caplog.messages] == lines
+
+
+def test_a_pool_that_is_taken_after_it_was_looked_at_is_waited_for_with_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @dg.asset(pool=POOL)
+    def one() -> None:
+        return None
+
+    defs = dg.Definitions([one], jobs=[dg.define_asset_job("job", [one])])
+    lines = []
+
+    class Freeing(logging.Handler):
+        """Gives the slot back once somebody has said that it is waited for."""
+
+        def emit(self, record: logging.LogRecord) -> None:
+            lines.append(record.getMessage().split(";")[0])
+            storage.free_concurrency_slots_for_run(other.run_id)
+
+    handler = Freeing(logging.INFO)
+    monkeypatch.setattr(home, "_SECONDS_BETWEEN_LOOKS", 0.05)
+    monkeypatch.setattr(logging.getLogger("audit_pipeline"), "handlers", [handler])
+    monkeypatch.setattr(logging.getLogger("audit_pipeline"), "level", logging.INFO)
+    with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
+        storage = instance.event_log_storage
+        storage.set_concurrency_slots(POOL, 1)
+        tags = process_tag()
+        other = instance.add_run(dg.DagsterRun(job_name="other", status=dg.DagsterRunStatus.STARTED, tags=tags))
+
+        def take(*_: object) -> None:
+            assert storage.claim_concurrency_slot(POOL, other.run_id, "index_rows").is_claimed
+
+        monkeypatch.setattr(running, "look_at_pools", take)
+        assert running.execute(defs, "job", instance).success
+    assert lines == [f"waiting for run {other.run_id}, which holds the pool {POOL}"]
 
 
 def test_a_run_that_is_made_again_is_not_taken_for_the_dead_process_of_the_one_before(store: Path) -> None:

@@ -43,7 +43,8 @@ class SourceSettings(Settings):
         default=False,
         description=(
             "A managed index only: nothing comes from here any more, and nothing is read. The rows it brought stay in "
-            "the table and in every audit; without the entry they would be deleted."
+            "the table and in every audit, and are written anew from the state folder where the table or the encoder "
+            "is another; without the entry they would be deleted."
         ),
     )
     packages: list[str] = Field(

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from audit_pipeline import schemas
 from audit_pipeline.corpus.text import sha256_hex
-from audit_pipeline.index.connection import connect, open_table, sql_string, table_names
+from audit_pipeline.index.connection import connect, find_table, open_table, sql_string, table_names
 from audit_pipeline.index.vectors import to_matrix
 
 _KEPT_OF_FILES = 256 * 2**20
@@ -35,6 +35,14 @@ def rows_of_batch(opened: Any, batch: str, columns: Sequence[str]) -> pa.Table:
     """These columns of one batch's rows, in table order."""
     held = opened.search().where(f"batch = {sql_string(batch)}").select(["batch"]).with_row_id(True).to_arrow()
     return opened.take_row_ids(held["_rowid"].to_pylist()).select(list(columns)).to_arrow()
+
+
+def ids_of_batch(uri: str, table: str, batch: str, *, storage_options: dict[str, str] | None = None) -> pa.ChunkedArray:
+    """The ids that a managed table has under one batch; none where there is no table."""
+    opened = find_table(connect(uri, storage_options, create=True, session=batch_session()), table)
+    if opened is None:
+        return pa.chunked_array([], pa.string())
+    return rows_of_batch(opened, batch, ["chunk_id"])["chunk_id"]
 
 
 def rows_elsewhere(opened: Any, batch: str, ids: pa.Array) -> pa.Table:

@@ -53,20 +53,22 @@ def replace_batch(
     *,
     storage_options: dict[str, str] | None = None,
     taking: Callable[[pa.Table], None] | None = None,
+    creating: Callable[[], None] | None = None,
 ) -> ReplaceReport:
     """Make ``chunks`` all that the table holds of one batch, in one commit.
 
     ``chunks`` has the columns of ``schemas.CHUNKS`` and may be empty: then the batch's rows are deleted. ``vectors``
     (n, d) float32 are aligned with it. The table is created on first use. Rows that are there already, equal in every
     column, are not written again; without any change there is no new version. A row whose chunk_id stands in another
-    batch moves: ``taking`` is called with such rows (chunk_id, batch) before the commit, where there are any. Several
+    batch moves: ``taking`` is called with such rows (chunk_id, batch) before the commit, where there are any, and
+    ``creating`` before the table is made, where there is none. Several
     processes may write at once, the same batch too: chunk_id is the table's primary key, by which LanceDB sees that two
     commits bring one id, and makes the later one anew. Where hundreds of batches have left a small file each, these are
     joined, which is a commit that changes no row. Raises AuditInputError for bad vectors or columns unlike the table's.
     """
     _check_rows(chunks, vectors, batch)
     rows = chunks if chunks.num_rows == 0 else _keyed(chunks.append_column("vector", _fixed_size_lists(vectors)))
-    return _with_retries(lambda: _replace(uri, table, rows, batch, storage_options, taking))
+    return _with_retries(lambda: _replace(uri, table, rows, batch, storage_options, taking, creating))
 
 
 def build_vector_index(
@@ -93,6 +95,7 @@ def _replace(
     batch: str,
     storage_options: dict[str, str] | None,
     taking: Callable[[pa.Table], None] | None,
+    creating: Callable[[], None] | None,
 ) -> ReplaceReport:
     database = connect(uri, storage_options, create=True, session=batch_session())
     target = find_table(database, name)
@@ -102,9 +105,11 @@ def _replace(
         # Of two processes that create one table at once both may succeed, and the rows of one are gone.
         with _creating(uri, name):
             if find_table(database, name) is None:
+                if creating is not None:
+                    creating()
                 created = database.create_table(name, rows)
                 return ReplaceReport(created.version, rows.num_rows, 0, 0)
-        return _replace(uri, name, rows, batch, storage_options, taking)
+        return _replace(uri, name, rows, batch, storage_options, taking, creating)
     if rows.num_rows == 0:
         held = f"batch = {sql_string(batch)}"
         gone = target.count_rows(held)

@@ -27,8 +27,9 @@ from audit_pipeline.stages.ingest import (
     pending_folder,
 )
 from audit_pipeline.stages.limits import CheckOutcome
+from audit_pipeline.stages.retired import retired_slugs
 from audit_pipeline.stages.texts import embedded
-from audit_pipeline.stages.workspace import BatchManifest, Workspace
+from audit_pipeline.stages.workspace import Workspace
 from audit_pipeline.state import read_json, read_table, write_json
 
 BATCH_CHECKS = {
@@ -194,21 +195,24 @@ def rows_that_would_vanish(workspace: Workspace, key: str) -> dict[str, int]:
 
     Either no row of the batch can be used any more, though it still has rows: a column that was renamed does that. Or
     rows that it held stand in the store with a date that cannot be used, and so in no batch: a date written another
-    way does that, or a clock set back. Rows that the store holds no more, or in another batch, may go.
+    way does that, or a clock set back. Rows that the store holds no more, or in another batch, may go: where another
+    source brings all ids of a batch with an earlier date, each of its rows is rejected, and none is lost.
     """
     known = workspace.manifest(key)
-    if known is None or not known.rows:
+    if known is None or not known.rows or parse_batch_key(key)[1] in retired_slugs(workspace):
         return {}
     chunks = pending_chunks(workspace, key)
     rejected = read_table(pending_folder(workspace, key) / "rejected.parquet", ["reason"])
-    if len(rejected) and not len(chunks):
+    held = read_table(workspace.generation(known) / "chunks.parquet", ["chunk_id"])["chunk_id"]
+    lost = _without(held, chunks["chunk_id"])
+    if len(rejected) and not len(chunks) and len(_in_no_other_batch(workspace, key, lost)):
         return {"rejected": len(rejected), "rows_in_table": known.rows}
-    undated = _rows_without_a_day(workspace, known, chunks)
+    undated = _rows_without_a_day(workspace, key, lost, emptied=not len(chunks))
     return {"rows_without_a_day": undated, "rows_in_table": known.rows} if undated else {}
 
 
-def _rows_without_a_day(workspace: Workspace, known: BatchManifest, chunks: pa.Table) -> int:
-    """Rows that a batch held and holds no more, which the store has in no batch, since their date cannot be used.
+def _rows_without_a_day(workspace: Workspace, key: str, lost: pa.ChunkedArray, *, emptied: bool) -> int:
+    """How many of the ids that a batch holds no more the store has in no batch, since their date cannot be used.
 
     They are known by their ids. Rows without one may be those of a batch of which nothing is left, if they are as many.
     Rows before the start date are left out because the settings say so: those may go.
@@ -217,19 +221,23 @@ def _rows_without_a_day(workspace: Workspace, known: BatchManifest, chunks: pa.T
     unplaced = unplaced.filter(pc.not_equal(unplaced["reason"], BEFORE_START))
     if not len(unplaced):
         return 0
-    held = read_table(workspace.generation(known) / "chunks.parquet", ["chunk_id"])["chunk_id"]
-    lost = _without(held, chunks["chunk_id"])
     stranded = lost.filter(pc.is_in(lost, value_set=unplaced["chunk_id"].drop_null().combine_chunks()))
-    scan = workspace.scan()
-    for key, info in scan.batches.items() if len(stranded) else ():
-        if key != known.key and scan.unread_for(info.slug) is None:  # what stands in another batch has only moved
-            stranded = _without(stranded, workspace.store.read_batch(key).chunks["chunk_id"])
-    source = parse_batch_key(known.key)[1]
+    stranded = _in_no_other_batch(workspace, key, stranded)
+    source = parse_batch_key(key)[1]
     nameless = unplaced.filter(pc.fill_null(is_blank(unplaced["chunk_id"]), True))["source"].to_pylist()
     may_be_its = sum(raw is None or slug(raw) == source for raw in nameless)
-    if not len(chunks) and may_be_its >= len(lost):
+    if emptied and may_be_its >= len(lost):
         return len(lost)
     return len(stranded)
+
+
+def _in_no_other_batch(workspace: Workspace, key: str, ids: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Those of a batch's ids that no other batch of the store has a row of: what stands in one has only moved."""
+    scan = workspace.scan()
+    for other, info in scan.batches.items() if len(ids) else ():
+        if other != key and scan.unread_for(info.slug) is None:
+            ids = _without(ids, workspace.store.read_batch(other).chunks["chunk_id"])
+    return ids
 
 
 def _without(ids: pa.ChunkedArray, others: pa.ChunkedArray) -> pa.ChunkedArray:

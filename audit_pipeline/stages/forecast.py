@@ -18,6 +18,7 @@ from audit_pipeline.stages.asked_again import asked_sentences
 from audit_pipeline.stages.both_sides import both_sides_texts
 from audit_pipeline.stages.ingest import BatchChange
 from audit_pipeline.stages.regime import texts_to_ask
+from audit_pipeline.stages.retired import remembered
 from audit_pipeline.stages.texts import embedded
 from audit_pipeline.stages.workspace import Workspace
 
@@ -82,7 +83,7 @@ def forecast(workspace: Workspace, changes: list[BatchChange]) -> Forecast:
     changed = [change.key for change in changes if change.rows]
     if encoder is not None and changed:
         # All at once: a text that stands in several batches is encoded once.
-        batches = (embedded(workspace, workspace.store.read_batch(key).chunks) for key in changed)
+        batches = (embedded(workspace, _chunks(workspace, key)) for key in changed)
         strings = pa.chunked_array([pc.cast(batch, pa.large_string()) for batch in batches])
         pending = workspace.vectors.pending(encoder, prompt, strings)
         texts, tokens = pending.missing, pending.tokens
@@ -142,3 +143,9 @@ def _arm_texts(workspace: Workspace, own_prompts: dict[str, str], probes: int) -
     asked = min(settings.sample.arms, probes) + (settings.sample.arms if labelled else 0)
     further = both_sides_texts(settings.encoder, settings.sample.arms, probes)
     return (len(arms_of_queries(settings.encoder, own_prompts)) - 1) * asked + further
+
+
+def _chunks(workspace: Workspace, key: str) -> pa.Table:
+    """The rows that an ingest of the batch would read: the store's, or those kept of a retired source."""
+    kept = remembered(workspace, key)
+    return (kept.rows if kept is not None else workspace.store.read_batch(key)).chunks

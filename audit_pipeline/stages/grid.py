@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
 
 from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.corpus.batches import parse_batch_key, period_start, slug
@@ -21,7 +25,7 @@ def first_day(settings: IndexAuditSettings, state: StateFolder) -> dt.date | Non
     """
     start = state.start_date(settings.start_date)
     earlier = [key for key, day in _days(state).items() if start is None or day < start]
-    days = [parse_batch_key(key)[0] for key in _held(settings, state, earlier)]
+    days = [parse_batch_key(key)[0] for key in earlier if _is_held(settings, state, key)]
     return min(days, default=start)
 
 
@@ -33,7 +37,8 @@ def refuse_other_grain(settings: IndexAuditSettings, state: StateFolder) -> None
     """
     grain = settings.ingestion_grain
     astray = [key for key, day in _days(state).items() if period_start(day, grain) != day]
-    held = _held(settings, state, astray)
+    retired = {slug(source.name) for source in settings.sources if source.retired}  # whose batches stay as they are
+    held = [key for key in astray if parse_batch_key(key)[1] not in retired and _is_held(settings, state, key)]
     if held:
         raise AuditInputError(
             f"{settings.name}: ingestion_grain: {counted(len(held), 'batch', 'batches')} ingested before, such as "
@@ -48,12 +53,20 @@ def _days(state: StateFolder) -> dict[str, dt.date]:
     return {key: parse_batch_key(key)[0] for key in keys}
 
 
-def _held(settings: IndexAuditSettings, state: StateFolder, keys: list[str]) -> list[str]:
-    """Those that were ingested, if not to the end, and not emptied since; retired sources' batches stay as they are."""
-    retired = {slug(source.name) for source in settings.sources if source.retired}
-    held = []
-    for key in keys:
-        finished, begun = (state.batch(key) / name for name in ("batch.json", "unsettled.json"))
-        if begun.exists() or (finished.exists() and read_json(finished)["content_hash"] != EMPTY):
-            held.append(key)
-    return [key for key in held if parse_batch_key(key)[1] not in retired]
+def _is_held(settings: IndexAuditSettings, state: StateFolder, key: str) -> bool:
+    """Whether a batch was ingested, if not to the end, and not emptied since in this table."""
+    finished, begun = (state.batch(key) / name for name in ("batch.json", "unsettled.json"))
+    return begun.exists() or (finished.exists() and not is_emptied(settings, read_json(finished)))
+
+
+def is_emptied(settings: IndexAuditSettings, manifest: Mapping[str, Any]) -> bool:
+    """Whether a batch holds nothing any more, and the table that it was emptied in is that of the settings.
+
+    Another table that the settings named before, and name again now, may have its rows still.
+    """
+    return manifest["content_hash"] == EMPTY and manifest.get("place", "") in ("", place_of(settings))
+
+
+def place_of(settings: IndexAuditSettings) -> str:
+    """Digest of which table the settings name, wherever the state folder lies."""
+    return hashlib.sha256(json.dumps([settings.index.uri, settings.index.table]).encode()).hexdigest()[:16]

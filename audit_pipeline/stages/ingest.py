@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -12,21 +13,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from audit_pipeline.corpus.batches import parse_batch_key
+from audit_pipeline.corpus.batches import parse_batch_key, period_start
 from audit_pipeline.corpus.sampling import stratify
 from audit_pipeline.corpus.scans import BatchInfo, StoreScan
 from audit_pipeline.encoder.calibration import NOISE_LOSS, cosine_loss
 from audit_pipeline.errors import AuditInputError, BatchInputError
 from audit_pipeline.index.snapshot import USABLE
-from audit_pipeline.stages.grid import EMPTY, refuse_other_grain
+from audit_pipeline.stages.grid import EMPTY, is_emptied, place_of, refuse_other_grain
 from audit_pipeline.stages.provenance import PROVENANCE, provenance_as_configured
-from audit_pipeline.stages.retired import retired_slugs, yield_to_retired
+from audit_pipeline.stages.retired import last_read, remembered, retired_slugs, yield_to_retired
 from audit_pipeline.stages.texts import embedded, with_tokens
 from audit_pipeline.stages.unsettled import (
     begin_writing,
     end_writing,
     is_settled,
     is_written,
+    mark_lost,
     mark_taken,
     settle,
     unsettled_keys,
@@ -57,9 +59,9 @@ def changed_batches(workspace: Workspace, scan: StoreScan | None = None) -> list
     """The batches that an ingest would change, by key, from content hashes alone.
 
     ``scan`` is the store as it is (default: the workspace's scan). Batches of a source that it could not read are left
-    out, and so are those of a retired source: of neither is known that it holds nothing any more. A batch dated after
-    today, since the clock or the time zone has changed, is left as it is until its day comes. Raises AuditInputError
-    where batches were ingested by a finer grain.
+    out: of them is not known that they hold nothing any more. Those of a retired source never change, and are written
+    anew where the table or the settings have. A batch dated after today, since the clock or the time zone has changed,
+    is left as it is until its day comes. Raises AuditInputError where batches were ingested by a finer grain.
     """
     from audit_pipeline.index.connection import holds_table
 
@@ -87,29 +89,61 @@ def changed_batches(workspace: Workspace, scan: StoreScan | None = None) -> list
     for key in known.keys() | unsettled:
         (period, source), manifest = parse_batch_key(key), known.get(key)
         gone = key not in found and source not in retired and scan.unread_for(source) is None
-        held = manifest is None or manifest.content_hash != EMPTY or not is_settled(workspace, manifest)
+        emptied = manifest is not None and is_emptied(workspace.settings, asdict(manifest))
+        held = manifest is None or not emptied or not is_settled(workspace, manifest)
         if gone and period <= workspace.today and held:
             changes.append(BatchChange(key, "emptied", 0))
+        elif source in retired and _has_cell(workspace, period):
+            changes += _of_retired(workspace, key, manifest, table_is_gone)
     return sorted(changes, key=lambda change: change.key)
+
+
+def _of_retired(
+    workspace: Workspace, key: str, manifest: BatchManifest | None, table_is_gone: bool
+) -> list[BatchChange]:
+    """What an ingest would change about a batch of a retired source, from the rows that were last read of it."""
+    rows = manifest.rows if manifest else 0
+    if manifest is not None and rows and manifest.settings_hash != workspace.settings_hash:
+        return [BatchChange(key, "resettled", rows)]
+    if table_is_gone and rows:
+        return [BatchChange(key, "lost", rows)]
+    unfinished = manifest is None or not is_settled(workspace, manifest)
+    return [BatchChange(key, "unfinished", rows)] if unfinished and last_read(workspace, key) is not None else []
+
+
+def is_kept_of_retired(workspace: Workspace, manifest: BatchManifest) -> bool:
+    """Whether a batch is one of a retired source that can be written again."""
+    period, source = parse_batch_key(manifest.key)
+    return bool(manifest.rows) and source in retired_slugs(workspace) and _has_cell(workspace, period)
+
+
+def _has_cell(workspace: Workspace, period: dt.date) -> bool:
+    """Whether the grid has a cell for the period, whose grain may have been another one."""
+    return period <= workspace.today and period_start(period, workspace.settings.ingestion_grain) == period
 
 
 def ingest_chunks(workspace: Workspace, key: str) -> dict[str, int] | None:
     """Validated rows of the batch into a new generation; None for a cell that never held anything."""
     refuse_other_grain(workspace.settings, workspace.state)
     scan = workspace.scan()  # first: it reads the store, and the rows must be those whose content hash it has
-    rows = workspace.store.read_batch(key)
+    period, source_slug = parse_batch_key(key)
     known, info = workspace.manifest(key), scan.batches.get(key)
-    if info is None and known is None and key not in unsettled_keys(workspace):
-        return None
+    if source_slug in retired_slugs(workspace):
+        kept = remembered(workspace, key)
+        if kept is None:
+            return None
+        info, rows, yields_to = kept.info, kept.rows, kept.yields_to
+    else:
+        if info is None and known is None and key not in unsettled_keys(workspace):
+            return None
+        yielded = yield_to_retired(workspace, key, workspace.store.read_batch(key))
+        rows, yields_to = yielded.rows, yielded.yields_to
     _refuse_ids_of_unread(workspace, key, rows.chunks["chunk_id"])
-    yielded = yield_to_retired(workspace, key, rows)
-    rows = yielded.rows
     chunks = with_tokens(workspace, rows.chunks)
-    generation = generation_of(workspace, info, yielded.yields_to)
+    generation = generation_of(workspace, info, yields_to)
     folder = workspace.state.batch(key) / generation
     write_table(folder / "chunks.parquet", chunks)
     write_table(folder / "rejected.parquet", rows.rejected)
-    period, source_slug = parse_batch_key(key)
     pending = BatchManifest(
         key=key,
         source=info.source if info else known.source if known else scan.slugs.get(source_slug, source_slug),
@@ -119,7 +153,8 @@ def ingest_chunks(workspace: Workspace, key: str) -> dict[str, int] | None:
         content_hash=info.content_hash if info else EMPTY,
         settings_hash=workspace.settings_hash,
         generation=generation,
-        yields_to=yielded.yields_to,
+        yields_to=yields_to,
+        place=place_of(workspace.settings),
     )
     write_json(workspace.state.batch(key) / "pending.json", asdict(pending))
     return {"rows": len(chunks), "rejected": len(rows.rejected)}
@@ -201,6 +236,7 @@ def ingest_index_rows(workspace: Workspace, key: str) -> dict[str, int]:
         key,
         storage_options=settings.index.storage_options,
         taking=take,
+        creating=lambda: mark_lost(workspace, key),
     )
     for rows in moved:
         mark_taken(workspace, rows)  # a batch that was finished meanwhile has forgotten it

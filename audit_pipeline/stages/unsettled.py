@@ -72,6 +72,24 @@ def mark_taken(workspace: Workspace, rows: pa.Table) -> None:
             _write(workspace, key, replace(now, taken=sorted({*now.taken, *ids})))
 
 
+def mark_lost(workspace: Workspace, key: str) -> None:
+    """Write down at all batches but this one that the table, which is about to be made anew, has none of their rows.
+
+    Once it has the first batch, nothing else tells that the others are gone.
+    """
+    for manifest in workspace.manifests():
+        if manifest.key == key or not manifest.rows:
+            continue
+        with _locked(workspace, manifest.key):
+            now = _read(workspace, manifest.key) or Unsettled(manifest.generation, False, [])
+            _write(workspace, manifest.key, replace(now, written=False))
+
+
+def begun(workspace: Workspace, key: str) -> Unsettled | None:
+    """What is written down of a batch, None where it is settled."""
+    return _read(workspace, key)
+
+
 def is_written(workspace: Workspace, key: str, generation: str) -> bool:
     """Whether the last commit of the batch was that of this generation."""
     now, manifest = _read(workspace, key), workspace.manifest(key)

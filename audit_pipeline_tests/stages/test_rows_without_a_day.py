@@ -92,3 +92,12 @@ def test_a_batch_dated_after_today_is_left_as_it_is_until_its_day_comes(folder: 
     write_rows(folder, [ROWS[3]])
     assert changed_batches(before) == []
     assert (KEY, "emptied") in [(one.key, one.reason) for one in changed_batches(workspace(folder))]
+
+
+def test_a_batch_whose_ids_all_stand_in_an_earlier_batch_may_be_emptied(folder: Path) -> None:
+    earlier = [(i, "b", "2026-01-01", text) for i, _, _, text in ROWS[:3]]
+    write_rows(folder, [*ROWS, *earlier])
+    assert brought_in(folder) == {}
+    blank = [(i, source, day, "  ") for i, source, day, _ in ROWS[2:3]]
+    write_rows(folder, [*ROWS[:2], *blank, ROWS[3], *earlier[:2]])
+    assert brought_in(folder) == {"rejected": 3, "rows_in_table": 3}  # the third one would be lost

@@ -5,6 +5,8 @@ Each case ends with the table as the store has it; where the defence is missing,
 
 from __future__ import annotations
 
+import datetime as dt
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ import pytest
 from audit_pipeline.encoder.models import Encoder
 from audit_pipeline.errors import AuditInputError
 from audit_pipeline.stages import ingest
+from audit_pipeline.stages.grid import first_day
 from audit_pipeline.stages.ingest import changed_batches
 from audit_pipeline.stages.workspace import Workspace
 from audit_pipeline_tests.cases.managed import BATCH_STAGES
@@ -25,7 +28,7 @@ DAY, NEXT = "2026-01-02", "2026-01-09"
 A, B, A_NEXT = f"{DAY}|a", f"{DAY}|b", f"{NEXT}|a"
 TEXTS = docstrings("rich", 8)
 Row = tuple[str, str, str, str]
-Open = Callable[[], Workspace]
+Open = Callable[..., Workspace]
 
 
 def rows(source: str, numbers: range, day: str = DAY) -> list[Row]:
@@ -34,8 +37,9 @@ def rows(source: str, numbers: range, day: str = DAY) -> list[Row]:
 
 @pytest.fixture
 def opened(tmp_path: Path, fast_encoder: Encoder) -> Open:
-    def of_new_process() -> Workspace:
-        work = workspace(tmp_path, encoder={"model": str(fast_encoder.files.folder)})
+    def of_new_process(table: str = "chunks", **attributes: Any) -> Workspace:
+        encoder, index = {"model": str(fast_encoder.files.folder)}, {"table": table}
+        work = workspace(tmp_path, encoder=encoder, index=index, **attributes)
         work.__dict__["encoder"] = fast_encoder
         return work
 
@@ -191,3 +195,30 @@ def test_chunks_made_under_other_settings_are_not_written(tmp_path: Path, opened
     other = workspace(tmp_path, encoder=opened().settings.encoder.model_dump() | {"passage_prompt": "passage: "})
     with pytest.raises(AuditInputError, match="made under other settings: materialise 'chunks' again"):
         ingest.ingest_index_rows(other, A)
+
+
+def test_a_table_that_is_gone_is_made_whole_though_the_run_that_makes_it_dies(tmp_path: Path, opened: Open) -> None:
+    store = rows("a", range(2)) + rows("a", range(2, 4), NEXT) + rows("b", range(4, 6))
+    write_rows(tmp_path, store)
+    run(opened)
+    shutil.rmtree(tmp_path / "state" / "index")
+    stages(opened(), A)
+    assert len(table(opened())) == 2
+    assert run(opened) == [(B, "unfinished"), (A_NEXT, "unfinished")]
+    assert table(opened()) == of_store(store)
+
+
+def test_a_batch_that_was_emptied_while_the_settings_named_another_table_is_emptied_in_this_one_too(
+    tmp_path: Path, opened: Open
+) -> None:
+    store = rows("a", range(2)) + rows("b", range(4, 6))
+    write_rows(tmp_path, store)
+    run(opened)
+    assert run(lambda: opened(table="other")) == [(A, "resettled"), (B, "resettled")]
+    write_rows(tmp_path, store[:2])
+    assert run(lambda: opened(table="other")) == [(B, "emptied")]
+    state = opened().state
+    assert first_day(opened(start_date=NEXT, table="other").settings, state) == dt.date.fromisoformat(DAY)
+    assert run(opened) == [(A, "resettled"), (B, "emptied")]
+    assert table(opened()) == of_store(store[:2])
+    assert run(opened) == []

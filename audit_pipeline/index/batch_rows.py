@@ -37,6 +37,13 @@ def rows_of_batch(opened: Any, batch: str, columns: Sequence[str]) -> pa.Table:
     return opened.take_row_ids(held["_rowid"].to_pylist()).select(list(columns)).to_arrow()
 
 
+def batches_in_table(uri: str, table: str, *, storage_options: dict[str, str] | None = None) -> set[str]:
+    """The keys of all batches that have a row in a managed table; none where there is no table."""
+    opened = find_table(connect(uri, storage_options, create=True, session=batch_session()), table)
+    blocks = opened.search().select(["batch"]).to_batches() if opened is not None else ()
+    return {key for block in blocks for key in block["batch"].unique().to_pylist()}
+
+
 def ids_of_batch(uri: str, table: str, batch: str, *, storage_options: dict[str, str] | None = None) -> pa.ChunkedArray:
     """The ids that a managed table has under one batch; none where there is no table."""
     opened = find_table(connect(uri, storage_options, create=True, session=batch_session()), table)

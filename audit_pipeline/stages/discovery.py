@@ -17,7 +17,7 @@ from audit_pipeline.corpus.scans import BatchInfo, StoreScan
 from audit_pipeline.errors import AuditInputError
 from audit_pipeline.plural import counted
 from audit_pipeline.stages.batches import batches_to_bring_in
-from audit_pipeline.stages.ingest import BatchChange, generation_of, is_kept_of_retired
+from audit_pipeline.stages.ingest import BatchChange, generation_of, kept_beside_the_store
 from audit_pipeline.stages.workspace import Workspace
 from audit_pipeline.state import read_json, write_json
 
@@ -195,8 +195,7 @@ def batches_of_source(
     first = period_start(since, grain) if since is not None else dt.date.min
     changes = {change.key: change for change in batches_to_bring_in(workspace, scan)}
     if again:
-        held = {each: info.rows for each, info in scan.batches.items()}
-        held |= {one.key: one.rows for one in workspace.manifests() if is_kept_of_retired(workspace, one)}
+        held = kept_beside_the_store(workspace) | {each: info.rows for each, info in scan.batches.items()}
         changes = {each: BatchChange(each, "again", rows) for each, rows in held.items()} | changes
     cells = [(changes[each], *parse_batch_key(each)) for each in sorted(changes)]
     return [change for change, period, of in cells if of == key and period >= first]

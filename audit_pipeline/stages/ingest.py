@@ -19,7 +19,7 @@ from audit_pipeline.corpus.scans import BatchInfo, StoreScan
 from audit_pipeline.encoder.calibration import NOISE_LOSS, cosine_loss
 from audit_pipeline.errors import AuditInputError, BatchInputError
 from audit_pipeline.index.snapshot import USABLE
-from audit_pipeline.stages.grid import EMPTY, is_emptied, place_of, refuse_other_grain
+from audit_pipeline.stages.grid import EMPTY, first_day, is_emptied, place_of, refuse_other_grain
 from audit_pipeline.stages.provenance import PROVENANCE, provenance_as_configured
 from audit_pipeline.stages.retired import last_read, remembered, retired_slugs, yield_to_retired
 from audit_pipeline.stages.texts import embedded, with_tokens
@@ -111,10 +111,25 @@ def _of_retired(
     return [BatchChange(key, "unfinished", rows)] if unfinished and last_read(workspace, key) is not None else []
 
 
-def is_kept_of_retired(workspace: Workspace, manifest: BatchManifest) -> bool:
-    """Whether a batch is one of a retired source that can be written again."""
-    period, source = parse_batch_key(manifest.key)
-    return bool(manifest.rows) and source in retired_slugs(workspace) and _has_cell(workspace, period)
+def kept_beside_the_store(workspace: Workspace) -> dict[str, int]:
+    """Key -> rows of the batches that the store says nothing of and an ingest can write again all the same: those of
+    retired sources, and emptied ones (0 rows) that the table has rows of, since it was set back to an older version.
+    """
+    from audit_pipeline.index.batch_rows import batches_in_table
+
+    settings, retired = workspace.settings, retired_slugs(workspace)
+    start = period_start(first_day(settings, workspace.state) or workspace.today, settings.ingestion_grain)
+    index = settings.index
+    present = batches_in_table(workspace.index_uri, index.table, storage_options=index.storage_options)
+    kept = {}
+    for manifest in workspace.manifests():
+        period, source = parse_batch_key(manifest.key)
+        if period >= start and _has_cell(workspace, period):
+            if source in retired and manifest.rows:
+                kept[manifest.key] = manifest.rows
+            elif source not in retired and manifest.key in present:
+                kept[manifest.key] = 0
+    return kept
 
 
 def _has_cell(workspace: Workspace, period: dt.date) -> bool:

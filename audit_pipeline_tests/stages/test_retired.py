@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import shutil
 from collections.abc import Callable
@@ -213,3 +214,24 @@ def test_a_retired_source_is_counted_and_written_again_where_that_is_asked_for(
     lancedb.connect(work.index_uri).open_table("chunks").delete("chunk_id = 'c0'")
     stages(work, A)
     assert table(work) == [("c0", A), ("c1", A), ("c3", B)]
+
+
+def test_an_emptied_batch_whose_rows_are_back_with_an_older_version_of_the_table_is_written_again_on_demand(
+    tmp_path: Path, opened: Open, run: Run
+) -> None:
+    write(tmp_path, A, range(2))
+    write(tmp_path, B, range(3, 4))
+    work, _ = run(ENDED)
+    table_of_both = lancedb.connect(work.index_uri).open_table("chunks")
+    version = table_of_both.version
+    write(tmp_path, "2026-01-09|a", range(4, 5))
+    run(ENDED)
+    table_of_both.restore(version)
+    work = opened(ENDED)
+    work.state.extend_back_to(dt.date(2026, 1, 2))  # as the run did that found the batch first
+    changes = batches_of_source(work, "a", None, again=True)
+    assert changes == [BatchChange(A, "again", 0), BatchChange("2026-01-09|a", "again", 1)]
+    for change in changes:
+        stages(work, change.key)
+    assert table(work) == [("c3", B), ("c4", "2026-01-09|a")]
+    assert [one.key for one in batches_of_source(opened(ENDED), "a", None, again=True)] == ["2026-01-09|a"]

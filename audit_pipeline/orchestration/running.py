@@ -36,6 +36,7 @@ from audit_pipeline.stages.batches import batches_to_bring_in
 from audit_pipeline.stages.discovery import batches_of_source, held_of_source, known_sources
 from audit_pipeline.stages.forecast import forecast
 from audit_pipeline.stages.ingest import BatchChange, integrity_faults
+from audit_pipeline.stages.moves import in_order, moves_between, refuse_to_lose
 from audit_pipeline.state import read_json
 
 LOGGER = logging.getLogger("audit_pipeline")
@@ -181,11 +182,13 @@ def _bring_up_to_date(
         slugs = sorted({change.key.split("|", 1)[1] for change in changes})
         instance.add_dynamic_partitions(source_partitions_name(settings), slugs)
     left_out: dict[str, BatchInputError] = {}
-    for number, change in enumerate(changes, start=1):
+    moves = moves_between(workspace, changes) if settings.sources else {}
+    for number, change in enumerate(in_order(changes, moves), start=1):
         LOGGER.info(
             "batch %s of %s: %s (%s, %s rows)", number, len(changes), change.key, change.reason, f"{change.rows:,}"
         )
         try:
+            refuse_to_lose(change.key, moves, left_out)
             tags = {REASON_TAG: change.reason}
             execute(defs, ingest_job_name(settings), instance, partition_key=change.key, tags=tags)
         except BatchInputError as error:

@@ -184,6 +184,27 @@ def test_a_batch_whose_text_column_vanished_is_left_out_before_it_empties_the_ta
     assert set(table(tmp_path)) == {"d3", "d4", "d5"}
 
 
+def test_a_batch_whose_rows_move_to_one_that_is_left_out_is_left_out_too(
+    tmp_path: Path, fast_encoder: Encoder, instance: dg.DagsterInstance
+) -> None:
+    texts = planted.docstrings("rich", 6)
+    rows = {f"d{n}": (DAY if n < 3 else LATER, text) for n, text in enumerate(texts)}
+    write(tmp_path, rows)
+    settings = managed(tmp_path, fast_encoder)
+    run_backfill(settings, backfill_plan(settings, "docs", None), instance)
+    moved = rows | {"d0": (LATER, texts[0]), "d1": ("2026-01-20", texts[1])}
+    write(tmp_path, moved | {"d5": ("no day", texts[5])})  # the guard holds the batch that d5 would go from
+    settings = managed(tmp_path, fast_encoder)
+    done = run_backfill(settings, backfill_plan(settings, "docs", None), instance)
+    assert list(done.left_out) == [f"{LATER}|docs", f"{DAY}|docs"]
+    assert f"rows of it now stand in batch {LATER}|docs" in str(done.left_out[f"{DAY}|docs"])
+    assert table(tmp_path) == {i: text for i, (_, text) in rows.items()}
+    write(tmp_path, moved)
+    settings = managed(tmp_path, fast_encoder)
+    assert run_backfill(settings, backfill_plan(settings, "docs", None), instance) == Backfilled()
+    assert table(tmp_path) == {i: text for i, (_, text) in moved.items()}
+
+
 def test_a_start_date_set_later_empties_what_is_before_it_and_shortens_the_grid(
     tmp_path: Path, fast_encoder: Encoder, instance: dg.DagsterInstance
 ) -> None:

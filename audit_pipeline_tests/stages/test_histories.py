@@ -152,7 +152,8 @@ class History:
     def run(self, die: int | None = None, most: int | None = None) -> str | None:
         """What a run does to batches, some of them in any order where ``most`` says so; why it stopped."""
         work, before = self.opened(), self.held()
-        marked, stopped = unsettled_keys(work), None
+        marked = unsettled_keys(work)
+        stopped: str | None = None
         changes = changed_batches(work)
         if most is not None:
             changes = self.random.sample(changes, min(most, len(changes)))

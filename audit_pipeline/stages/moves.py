@@ -1,0 +1,62 @@
+"""Rows that move between the batches of one run, and the order in which none is lost. Nothing is written here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from audit_pipeline.corpus.batches import parse_batch_key
+from audit_pipeline.errors import BatchInputError
+from audit_pipeline.stages.ingest import BatchChange
+from audit_pipeline.stages.retired import retired_slugs
+from audit_pipeline.stages.workspace import Workspace
+from audit_pipeline.state import read_table
+
+
+def moves_between(workspace: Workspace, changes: Sequence[BatchChange]) -> dict[str, set[str]]:
+    """Key of a batch that holds rows which the store has in another of these batches -> the keys of those others."""
+    retired = retired_slugs(workspace)  # of which nothing moves
+    keys = [change.key for change in changes if parse_batch_key(change.key)[1] not in retired]
+    known = {key: manifest for key in keys if (manifest := workspace.manifest(key)) is not None and manifest.rows}
+    if not known:
+        return {}
+    now = {key: workspace.store.read_batch(key).chunks["chunk_id"].combine_chunks() for key in keys}
+    found: dict[str, set[str]] = {}
+    for key, manifest in known.items():
+        held = read_table(workspace.generation(manifest) / "chunks.parquet", ["chunk_id"])["chunk_id"].combine_chunks()
+        lost = held.filter(pc.invert(pc.is_in(held, value_set=now[key])))
+        heirs = {other for other, ids in now.items() if len(lost) and other != key and _share(lost, ids)}
+        if heirs:
+            found[key] = heirs
+    return found
+
+
+def in_order(changes: Sequence[BatchChange], moves: Mapping[str, set[str]]) -> list[BatchChange]:
+    """The batches so that one which takes rows over comes before the one that gives them up, by key else.
+
+    Where rows go round in a circle, the first batch of it by key begins.
+    """
+    left = sorted(changes, key=lambda change: change.key)
+    ordered: list[BatchChange] = []
+    while left:
+        waiting = {change.key for change in left}
+        ready = [change for change in left if waiting.isdisjoint(moves.get(change.key, ()))] or left[:1]
+        ordered += ready
+        left = [change for change in left if change not in ready]
+    return ordered
+
+
+def refuse_to_lose(key: str, moves: Mapping[str, set[str]], left_out: Iterable[str]) -> None:
+    """Raise BatchInputError where a batch would give up rows that another was to take over and was left out."""
+    waiting = moves.get(key, set()).intersection(left_out)
+    if waiting:
+        raise BatchInputError(
+            f"batch {key}: rows of it now stand in batch {min(waiting)} of the source store, which is left out, so it "
+            "is left out too, or the table would lose them: mend that batch first"
+        )
+
+
+def _share(ids: pa.Array, others: pa.Array) -> bool:
+    return bool(pc.any(pc.is_in(ids, value_set=others)).as_py())

@@ -27,6 +27,7 @@ from audit_pipeline.orchestration.home import (
     watched_pools,
 )
 from audit_pipeline.orchestration.naming import REASON_TAG, audit_job_name, ingest_job_name, source_partitions_name
+from audit_pipeline.orchestration.planned import planned
 from audit_pipeline.orchestration.workspaces import workspace_for
 from audit_pipeline.plural import counted
 from audit_pipeline.settings_file import check_label_files
@@ -183,17 +184,20 @@ def _bring_up_to_date(
         instance.add_dynamic_partitions(source_partitions_name(settings), slugs)
     left_out: dict[str, BatchInputError] = {}
     moves = moves_between(workspace, changes) if settings.sources else {}
-    for number, change in enumerate(in_order(changes, moves), start=1):
-        LOGGER.info(
-            "batch %s of %s: %s (%s, %s rows)", number, len(changes), change.key, change.reason, f"{change.rows:,}"
-        )
-        try:
-            refuse_to_lose(change.key, moves, left_out)
-            tags = {REASON_TAG: change.reason}
-            execute(defs, ingest_job_name(settings), instance, partition_key=change.key, tags=tags)
-        except BatchInputError as error:
-            left_out[change.key] = error
-            LOGGER.error("left out, the others go on: %s", error)
+    ordered = in_order(changes, moves)
+    with planned(workspace.state, [change.key for change in ordered]) as done:
+        for number, change in enumerate(ordered, start=1):
+            LOGGER.info(
+                "batch %s of %s: %s (%s, %s rows)", number, len(changes), change.key, change.reason, f"{change.rows:,}"
+            )
+            try:
+                refuse_to_lose(change.key, moves, left_out)
+                tags = {REASON_TAG: change.reason}
+                execute(defs, ingest_job_name(settings), instance, partition_key=change.key, tags=tags)
+            except BatchInputError as error:
+                left_out[change.key] = error
+                LOGGER.error("left out, the others go on: %s", error)
+            done(change.key, change.key not in left_out)
     return defs, left_out
 
 

@@ -9,6 +9,9 @@ import dagster as dg
 from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.orchestration.home import unfinished_runs
 from audit_pipeline.orchestration.naming import audit_job_name, ingest_job_name
+from audit_pipeline.orchestration.planned import planned_batches
+from audit_pipeline.orchestration.workspaces import state_root
+from audit_pipeline.state import StateFolder
 
 ASSET_JOB = "__ASSET_JOB"
 """What Dagster calls a run of assets that no job was named for: by conditions, and by hand or backfill in the UI."""
@@ -25,14 +28,15 @@ def is_of_index(settings: IndexAuditSettings, run: dg.DagsterRun) -> bool:
 def batches_under_way(
     settings: IndexAuditSettings, instance: dg.DagsterInstance, queued_for: dt.timedelta | None = None
 ) -> frozenset[str]:
-    """Keys of the batches whose run is queued or at work; runs of dead processes and those being cancelled are not.
+    """Keys of the batches whose run is queued or at work, or that a command at work has yet to come to.
 
-    ``queued_for`` is how long a run may have been waiting to count: in a queue that nothing takes from it waits for
-    ever. Default: any time.
+    Runs of dead processes and those being cancelled do not count. ``queued_for`` is how long a run may have been
+    waiting to count: in a queue that nothing takes from it waits for ever. Default: any time.
     """
     since = dt.datetime.now(dt.UTC) - queued_for if queued_for is not None else None
     _, living = unfinished_runs(instance)
     runs = [run for run in living if run.status != dg.DagsterRunStatus.CANCELING]
     runs += instance.get_runs(dg.RunsFilter(statuses=_QUEUED, updated_after=since))
     keys = {run.tags.get("dagster/partition") for run in runs if is_of_index(settings, run)}
-    return frozenset(key for key in keys if key is not None)
+    planned = planned_batches(StateFolder(state_root(), settings.name), queued_for)
+    return planned | {key for key in keys if key is not None}

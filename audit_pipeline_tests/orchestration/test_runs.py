@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,9 +12,13 @@ import pytest
 from dagster._core.remote_origin import RegisteredCodeLocationOrigin, RemoteJobOrigin, RemoteRepositoryOrigin
 
 from audit_pipeline.config import IndexAuditSettings
+from audit_pipeline.errors import BatchInputError
+from audit_pipeline.orchestration import running
 from audit_pipeline.orchestration.corpus_assets import corpus_checks
 from audit_pipeline.orchestration.home import PROCESS_TAG, process_tag
+from audit_pipeline.orchestration.planned import planned
 from audit_pipeline.orchestration.runs import ASSET_JOB, batches_under_way
+from audit_pipeline.state import StateFolder, read_json, write_json
 from audit_pipeline_tests.stages.test_discovery import A, B, ingest, two_sources, write
 
 DEAD = {PROCESS_TAG: "999999999:1.00:"}
@@ -115,3 +120,60 @@ def test_an_audit_that_meets_an_ingest_finds_no_batch_lacking(
     listed = result.metadata[figure].value
     assert isinstance(listed, list)
     assert [str(one).split()[0] for one in listed] == [A[2]]
+
+
+def test_the_batches_that_a_backfill_has_yet_to_come_to_are_under_way_and_one_it_left_out_is_not(
+    settings: IndexAuditSettings, instance: dg.DagsterInstance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process audits the index each time a batch is in hand."""
+    for source in "ab":
+        write(tmp_path, source, {key[:10]: f"another text of {key}" for key in A})
+    check = {one.check_key.name: one for one in corpus_checks(settings)}["covers_all_batches"]
+    seen = []
+
+    def bring_in(*_: object, partition_key: str, **__: object) -> None:
+        result = check(dg.build_asset_check_context(instance=instance))
+        assert isinstance(result, dg.AssetCheckResult)
+        metadata = result.metadata
+        seen.append([metadata[name].value if name in metadata else [] for name in ("which", "which are under way")])
+        if partition_key == A[0]:
+            raise BatchInputError("words")
+        ingest(two_sources(tmp_path), partition_key)
+
+    monkeypatch.setattr(running, "execute", bring_in)
+    for reads_rows in ("moves_between", "integrity_faults"):
+        monkeypatch.setattr(running, reads_rows, lambda *_: {})
+    changes = running.backfill_plan(settings, "a", None)
+    assert [change.key for change in changes] == list(A)
+    assert list(running.run_backfill(settings, changes, instance).left_out) == [A[0]]
+    others = [f"{key} (changed)" for key in B]
+    assert seen == [
+        [others, list(A)],
+        [[f"{A[0]} (changed)", *others], list(A[1:])],
+        [[f"{A[0]} (changed)", *others], [A[2]]],
+    ]
+    assert batches_under_way(settings, instance) == set()
+    assert not list((tmp_path / "state").rglob("planned.json"))
+
+
+@pytest.mark.parametrize(
+    ("process", "old", "under_way"),
+    [
+        ("999999999:1.00:", False, False),
+        ("999999999:1.00:another-host", False, True),
+        ("999999999:1.00:another-host", True, False),
+        (None, True, True),
+    ],
+    ids=["dead", "another host's", "another host's that does nothing", "at work with one batch for long"],
+)
+def test_the_plan_of_a_command_counts_while_it_lives(
+    settings: IndexAuditSettings, instance: dg.DagsterInstance, process: str | None, old: bool, under_way: bool
+) -> None:
+    state = StateFolder(Path(os.environ["DAGSTER_HOME"]), settings.name)
+    with planned(state, A):
+        path = state.audit / "planned.json"
+        kept = read_json(path)
+        write_json(path, kept | ({"process": process} if process else {}))
+        if old:
+            os.utime(path, (0, 0))
+        assert batches_under_way(settings, instance, dt.timedelta(days=1)) == (set(A) if under_way else set())

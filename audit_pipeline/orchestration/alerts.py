@@ -18,6 +18,7 @@ from audit_pipeline.corpus.batches import parse_batch_key
 from audit_pipeline.errors import AuditInputError
 from audit_pipeline.memory import give_back
 from audit_pipeline.orchestration.naming import alert_sensor_name, audit_job_name, ingest_job_name
+from audit_pipeline.orchestration.retries import retry_of
 from audit_pipeline.orchestration.runs import ASSET_JOB, is_of_index
 from audit_pipeline.orchestration.slack import post_to_channel, refuse_missing_extra
 from audit_pipeline.orchestration.workspaces import new_workspace, state_root
@@ -87,16 +88,18 @@ def _sender(alerts: AlertSettings) -> Send:
 def failures_since(settings: IndexAuditSettings, instance: dg.DagsterInstance, since: float) -> Failures:
     """What stands failed in Dagster: the last outcome of each told check, and runs that failed after ``since``.
 
-    The last audit's run stands while it is failed, however long ago.
+    The last audit's run stands while it is failed, however long ago. A run that Dagster makes up for by itself is none.
     """
     failed, unsettled = _checks(settings, instance)
     # Where a check stopped the batch, the check says more than that its run failed.
     stopped = {_batch(item) for item in failed if item.code in BLOCKING}
     failed = _still_wrong(settings, failed)
-    records = _failed_runs(settings, instance, since)
-    runs = [_run(settings, record.dagster_run) for record in records]
+    looked = [(one, retry_of(one, instance)) for one in _failed_runs(settings, instance, since)]
+    runs = [_run(settings, record.dagster_run) for record, retry in looked if retry == "none"]
     told = [item for item in runs if item.code == "audit_failed" or _batch(item) not in stopped]
-    until = max((record.end_time or 0.0 for record in records), default=0.0)
+    until = max((record.end_time or 0.0 for record, retry in looked if retry != "pending"), default=0.0)
+    # What waits for its retry is looked at again, however long that takes.
+    until = min([until, *(record.end_time or 0.0 for record, retry in looked if retry == "pending")])
     return Failures(failed, told, unsettled, until)
 
 

@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,9 +115,12 @@ def write_table(path: Path, table: pa.Table) -> None:
         pq.write_table(table, temporary, compression="zstd")
 
 
-def read_table(path: Path, columns: list[str] | None = None) -> pa.Table:
-    """The table a Parquet file holds, without reading a partition scheme into its path."""
-    return pq.ParquetFile(path).read(columns=columns)
+def read_table(path: Path, columns: list[str] | None = None, *, repeated: Sequence[str] = ()) -> pa.Table:
+    """The table a Parquet file holds, without reading a partition scheme into its path.
+
+    ``repeated`` names columns of strings that come as dictionaries, each distinct value in memory once.
+    """
+    return pq.ParquetFile(path, read_dictionary=list(repeated)).read(columns=columns)
 
 
 def remove_folder(path: Path) -> None:

@@ -13,6 +13,7 @@ from audit_pipeline.duplicates.rows import Nodes
 
 EXACT, MINHASH, NEIGHBOUR = "exact", "minhash", "neighbour"
 LANES = (EXACT, MINHASH, NEIGHBOUR)
+IDS_OF_PAIRS = ("chunk_id_a", "chunk_id_b")
 _PAIRS_PER_BLOCK = 1 << 20
 
 

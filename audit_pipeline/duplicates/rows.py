@@ -75,7 +75,11 @@ class Nodes:
         return self.sources[code] if code >= 0 else "(none)"
 
     def node_of(self, chunk_ids: pa.Array | pa.ChunkedArray) -> np.ndarray:
-        """Node of each id, (len,) int64, -1 where the table has no such id."""
+        """Node of each id, (len,) int64, -1 where the table has no such id. The ids may come as dictionaries."""
+        if pa.types.is_dictionary(chunk_ids.type):
+            chunks = chunk_ids.chunks if isinstance(chunk_ids, pa.ChunkedArray) else [chunk_ids]
+            parts = [self.node_of(chunk.dictionary)[chunk.indices.to_numpy()] for chunk in chunks]
+            return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
         found = pc.index_in(chunk_ids, value_set=self.chunk_ids)
         if isinstance(found, pa.ChunkedArray):
             found = found.combine_chunks()

@@ -94,7 +94,7 @@ def threshold_sweep(
     """
     nodes = nodes_of(snapshot, roles, asked)
     pairs = from_table(nodes, candidate_pairs)
-    del candidate_pairs  # millions of ids as strings
+    del candidate_pairs  # millions of rows
     given, known, windows = usable_labels(nodes, pairs, labels, store_ids)
     exact, kept = pairs.in_lane(EXACT), ~pairs.window
     same_text = components(len(nodes), pairs.a[exact], pairs.b[exact])
@@ -178,7 +178,7 @@ def duplicate_clusters(
     """
     nodes = nodes_of(snapshot, roles, asked)
     pairs = from_table(nodes, candidate_pairs)
-    del candidate_pairs  # millions of ids as strings
+    del candidate_pairs  # millions of rows
     exact = pairs.in_lane(EXACT)
     lexical = exact | (pairs.verified & ~pairs.window)
     near = np.zeros(len(pairs), dtype=bool)

@@ -17,6 +17,7 @@ from dagster._core.utils import make_new_run_id
 from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.corpus.batches import slug
 from audit_pipeline.errors import AuditInputError, BatchInputError, SelfCheckError, StoppedError
+from audit_pipeline.memory import give_back
 from audit_pipeline.orchestration.component import build_defs
 from audit_pipeline.orchestration.home import (
     end_dead_runs,
@@ -111,6 +112,7 @@ def run_audit(settings: IndexAuditSettings, instance: dg.DagsterInstance) -> Out
             f"({next(iter(left_out.values()))})"
         )
     workspace.release_store()
+    give_back()
     LOGGER.info("auditing %s", settings.name)
     execute(defs, audit_job_name(settings), instance)
     return Outcome(changes, read_json(workspace.state.report / "audit.json"), left_out)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from audit_pipeline.schemas import TABLES
 
@@ -50,7 +51,23 @@ def conform(name: str, table: pa.Table) -> pa.Table:
             raise ValueError(f"table {name}, column {field.name}: {column.null_count} nulls where none may be")
         columns.append(column)
     conformed = pa.Table.from_arrays(columns, schema=schema)
+    if _in_order(conformed, SORT_KEYS[name]):
+        return conformed  # sorting copies, and millions of pairs come sorted
     return conformed.sort_by([(key, "ascending") for key in SORT_KEYS[name]]).combine_chunks()
+
+
+def _in_order(table: pa.Table, keys: Sequence[str]) -> bool:
+    """Whether the rows stand as ``sort_by`` would put them; False also where that is not looked at (null, NaN)."""
+    rows = len(table)
+    if any(table[key].null_count or pa.types.is_floating(table[key].type) for key in keys):
+        return rows < 2
+    tied = pa.chunked_array([pa.repeat(pa.scalar(True), max(rows - 1, 0))])
+    for key in keys:
+        earlier, later = table[key].slice(0, max(rows - 1, 0)), table[key].slice(1)
+        if pc.any(pc.and_(tied, pc.greater(earlier, later))).as_py():
+            return False
+        tied = pc.and_(tied, pc.equal(earlier, later))
+    return True
 
 
 def conform_all(tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:

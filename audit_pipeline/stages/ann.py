@@ -52,9 +52,9 @@ def ann_sweep(workspace: Workspace) -> StageResult:
 
 def _queries(workspace: Workspace, snapshot: TableSnapshot) -> tuple[pa.Table, np.ndarray, Reach]:
     """(query_id and run, vectors (q, d), reach) of all held-out sentences and labelled queries."""
-    held = encodable(workspace, snapshot, held_out_plan(workspace))
+    held = encodable(workspace, held_out_plan(workspace))
     eligible = held.filter(held["eligible"])
-    labels = planned_labels(workspace) if can_probe(workspace, snapshot) else None
+    labels = planned_labels(workspace) if can_probe(workspace) else None
     prompt, dimension = workspace.settings.encoder.query_arm, snapshot.info.dimension
     ids = [f"heldout:{chunk_id}" for chunk_id in eligible["chunk_id"].to_pylist()]
     reach = reach_of(snapshot, snapshot.row_of(eligible["chunk_id"]))

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from audit_pipeline.corpus.text import sha256_hex
 from audit_pipeline.duplicates import lanes, stages
+from audit_pipeline.duplicates.pair_table import IDS_OF_PAIRS
 from audit_pipeline.duplicates.removal import cosine_alone
 from audit_pipeline.duplicates.rows import nodes_of
 from audit_pipeline.duplicates.self_checks import check_lanes
@@ -82,7 +83,7 @@ def neighbour_pairs(workspace: Workspace) -> StageResult:
     # No name here holds the two tables, so the merge can let go of them once they are arrays.
     merged = lanes.merge_lanes(
         snapshot,
-        workspace.table("minhash_pairs", "lexical_pairs"),
+        workspace.table("minhash_pairs", "lexical_pairs", repeated=IDS_OF_PAIRS),
         near.tables.pop("neighbour_pairs"),
         settings,
         roles,
@@ -100,7 +101,7 @@ def _other_texts(workspace: Workspace, snapshot: TableSnapshot) -> pa.Table:
     nodes = nodes_of(snapshot)
     rows, others = pa.array(nodes.row), np.zeros(len(nodes), dtype=bool)
     if workspace.settings.index.managed or workspace.has_store:
-        chunks = workspace.population()
+        chunks = workspace.population(["chunk_id", "text_sha256"])
         place = pc.index_in(nodes.chunk_ids, value_set=chunks["chunk_id"].combine_chunks())
         own = sha256_hex(snapshot.rows["text"]).take(rows)
         same = pc.equal(own, chunks["text_sha256"].combine_chunks().take(place))
@@ -126,7 +127,7 @@ def threshold_sweep(workspace: Workspace) -> StageResult:
     labels, store_ids = workspace.settings.labels.pairs, _store_ids(workspace)
     result = stages.threshold_sweep(
         pinned_snapshot(workspace),
-        workspace.table("neighbour_pairs", "candidate_pairs"),
+        workspace.table("neighbour_pairs", "candidate_pairs", repeated=IDS_OF_PAIRS),
         workspace.table("similarity_floor", "similarity_floor"),
         workspace.table("neighbour_pairs", "neighbour_reach"),
         workspace.settings.duplicates,
@@ -154,7 +155,7 @@ def duplicate_clusters(workspace: Workspace) -> StageResult:
     return stages.duplicate_clusters(
         pinned_snapshot(workspace),
         text_hashes(workspace),
-        workspace.table("neighbour_pairs", "candidate_pairs"),
+        workspace.table("neighbour_pairs", "candidate_pairs", repeated=IDS_OF_PAIRS),
         swept["recommended"]["threshold"],
         workspace.settings.duplicates,
         roles_of_batches(workspace),

@@ -31,7 +31,7 @@ def formatting_arms(workspace: Workspace) -> StageResult:
     """The same queries under each prompt, and under one on both sides; empty where nothing can be encoded or asked."""
     snapshot = pinned_snapshot(workspace)
     encoder, settings = workspace.encoder, workspace.settings
-    if encoder is None or not settings.sample.arms or not can_probe(workspace, snapshot):
+    if encoder is None or not settings.sample.arms or not can_probe(workspace):
         return _with_both_sides(run_formatting_arms([], {}), None)
     held, labels = _held(workspace), _labels(workspace)
     arms = arms_of_queries(settings.encoder, encoder.own_prompts)

@@ -125,6 +125,6 @@ def _encoded(workspace: Workspace, passages: Passages, n: int, dimension: int) -
 def _arms_of(workspace: Workspace, chunk_ids: pa.ChunkedArray) -> pa.Table:
     """The prompt and template found for the batch of each chunk, null where none was found."""
     arms = workspace.table("role_fingerprint", "batch_arms")
-    batches = chunks_of(workspace.population().select(["chunk_id", "batch"]), chunk_ids)["batch"]
+    batches = chunks_of(workspace.population(["chunk_id", "batch"]), chunk_ids)["batch"]
     place = pc.index_in(batches, value_set=arms["batch"].combine_chunks())
     return arms.select(["prompt", "embed_text"]).take(place)

@@ -117,7 +117,7 @@ def cells_of_store(workspace: Workspace) -> pa.Table:
     """chunk_id, source, ingestion_date and batch of the store's rows; also of those without text that stand in a table
     of others: they are of that batch as well. A managed table never holds them.
     """
-    cells = workspace.population().select(_CELLS.names)
+    cells = workspace.population(_CELLS.names)
     if workspace.settings.index.managed:
         return cells
     rejected = workspace.rejected()
@@ -213,6 +213,7 @@ def corpus_integrity(workspace: Workspace) -> StageResult:
     return result
 
 
-def can_probe(workspace: Workspace, snapshot: TableSnapshot) -> bool:
+def can_probe(workspace: Workspace) -> bool:
     """Whether there is an encoder whose vectors have the table's dimension."""
-    return workspace.encoder is not None and workspace.encoder.dimension == snapshot.info.dimension
+    dimension = workspace.summary("vector_index")["index"]["dimension"]
+    return workspace.encoder is not None and workspace.encoder.dimension == dimension

@@ -17,7 +17,7 @@ from audit_pipeline.index.pairing import STORE_ID
 from audit_pipeline.results import StageResult
 from audit_pipeline.stages.asked_again import asked_sentences
 from audit_pipeline.stages.held_out import bodies, held_out_plan
-from audit_pipeline.stages.index import can_probe, pinned_snapshot
+from audit_pipeline.stages.index import can_probe
 from audit_pipeline.stages.texts import chunks_of, embedded
 from audit_pipeline.stages.workspace import Workspace, corpus_stage
 
@@ -120,8 +120,7 @@ def planned_labels(workspace: Workspace) -> LabelledQueries | None:
 def probe_vectors(workspace: Workspace) -> StageResult:
     """Encodes what the probes need; the vectors lie in the vector store, the counts are the result."""
     before = workspace.totals
-    snapshot = pinned_snapshot(workspace)
-    if can_probe(workspace, snapshot):
+    if can_probe(workspace):
         prompt = workspace.settings.encoder.query_arm
         plan = workspace.table("probe_plan", "probe_plan")
         held = held_out_plan(workspace)

@@ -43,7 +43,7 @@ def texts_in_query_role(workspace: Workspace, *, first: bool = False) -> QueryRo
         return workspace.asked[1]
     place = np.full(len(snapshot.rows), -1, dtype=np.int64)
     vectors = np.empty((0, snapshot.info.dimension), dtype=np.float32)
-    if can_probe(workspace, snapshot):
+    if can_probe(workspace):
         wanted = snapshot.vector_state == USABLE
         wanted &= ~is_blank(snapshot.rows["text"]).to_numpy(zero_copy_only=False)
         rows = np.flatnonzero(wanted)
@@ -60,18 +60,18 @@ def texts_in_query_role(workspace: Workspace, *, first: bool = False) -> QueryRo
 
 def regime_not_measured(workspace: Workspace) -> list[Finding]:
     """not_measured: nothing can be compared in the query role, because the encoder is not the table's."""
-    snapshot = pinned_snapshot(workspace)
-    if not asks_in_query_role(workspace.settings) or can_probe(workspace, snapshot):
+    if not asks_in_query_role(workspace.settings) or can_probe(workspace):
         return []
+    dimension = workspace.summary("vector_index")["index"]["dimension"]
     return [
         Finding(
             code="not_measured",
             severity="info",
             message="Near-duplicates in the query role were not measured: the encoder's vectors do not have the "
-            f"{snapshot.info.dimension} dimensions of the table's.",
+            f"{dimension} dimensions of the table's.",
             remedy="Name the encoder that wrote the table, or set duplicates.regime to stored.",
             n_compared=0,
-            evidence={"what": "regime", "dimension": snapshot.info.dimension},
+            evidence={"what": "regime", "dimension": dimension},
         )
     ]
 

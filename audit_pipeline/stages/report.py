@@ -67,11 +67,12 @@ def audit_report(workspace: Workspace) -> StageResult:
         versions=library_versions(),
         settings=workspace.settings,
     )
-    population = workspace.population()
+    workspace.release_table()  # what follows holds the tables of all pairs, and needs no vector
     tables = published_tables(workspace)
     wanted = pa.array(wanted_chunk_ids(audit, tables["duplicate_clusters"]), pa.string())
-    excerpts = population.filter(pc.is_in(population["chunk_id"], value_set=wanted)).select(["chunk_id", "text"])
-    texts = export_texts(workspace, population)
+    excerpts = workspace.population(["chunk_id", "text"])
+    excerpts = excerpts.filter(pc.is_in(excerpts["chunk_id"], value_set=wanted))
+    texts = export_texts(workspace)
     publish(workspace.state.report, audit, tables, excerpts, workspace.settings.report, texts)
     return StageResult(summary=headline(audit), findings=findings)
 
@@ -94,7 +95,7 @@ def audit_parts(workspace: Workspace) -> dict[str, Any]:
     duplicates: dict[str, Any] = {}
     for stage in ("minhash_pairs", "neighbour_pairs", "similarity_floor", "threshold_sweep", "duplicate_clusters"):
         duplicates |= summaries[stage]
-    population = workspace.population()
+    population = workspace.population(["batch", "source"])
     encoder = encoder_part(workspace, summaries["role_fingerprint"])
     # Where none is recommended, the lowest row shows what a threshold taken from here would do.
     recommended = duplicates["recommended"]["threshold"]

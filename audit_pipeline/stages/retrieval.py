@@ -21,14 +21,14 @@ from audit_pipeline.stages.vectors import adopted_cut, fidelity_of, read_part_of
 from audit_pipeline.stages.workspace import Workspace, corpus_stage
 
 if TYPE_CHECKING:
-    from audit_pipeline.index.snapshot import TableSnapshot
+    pass
 
 
 @corpus_stage
 def self_retrieval(workspace: Workspace) -> StageResult:
     """Each probe's own text as the query."""
     snapshot = pinned_snapshot(workspace)
-    plan = encodable(workspace, snapshot, workspace.table("probe_plan", "probe_plan"))
+    plan = encodable(workspace, workspace.table("probe_plan", "probe_plan"))
     texts = embedded(workspace, chunks_of(workspace.population(), plan["chunk_id"]))
     vectors = workspace.encoded(workspace.settings.encoder.query_arm, texts, snapshot.info.dimension)
     result = run_self_retrieval(
@@ -57,8 +57,8 @@ def self_retrieval(workspace: Workspace) -> StageResult:
 def held_out_retrieval(workspace: Workspace) -> StageResult:
     """One sentence of each probe as the query, the rest of it as the answer."""
     snapshot = pinned_snapshot(workspace)
-    plan = encodable(workspace, snapshot, workspace.table("probe_plan", "held_out_probes"))
-    held = encodable(workspace, snapshot, held_out_plan(workspace))
+    plan = encodable(workspace, workspace.table("probe_plan", "held_out_probes"))
+    held = encodable(workspace, held_out_plan(workspace))
     eligible = held.filter(held["eligible"])
     dimension = snapshot.info.dimension
     sentences = workspace.encoded(workspace.settings.encoder.query_arm, eligible["held"], dimension)
@@ -89,7 +89,7 @@ def labelled_retrieval(workspace: Workspace) -> StageResult:
     snapshot = pinned_snapshot(workspace)
     if labels is None:
         return StageResult()
-    if not len(labels.queries) or not can_probe(workspace, snapshot):
+    if not len(labels.queries) or not can_probe(workspace):
         return StageResult(findings=label_findings(labels, len(labels.queries)))
     vectors = workspace.encoded(workspace.settings.encoder.query_arm, labels.queries["text"], snapshot.info.dimension)
     return run_labelled(
@@ -124,7 +124,7 @@ BEFORE_THE_VERDICT = (
 def retrieval_verdict(workspace: Workspace) -> StageResult:
     """Strata, anomalies and the reading."""
     findings = [finding for stage in BEFORE_THE_VERDICT for finding in workspace.findings(stage)]
-    population = workspace.population()
+    population = workspace.population().drop_columns(["text"])
     if workspace.has_table("self_retrieval", "row_filters"):
         own = workspace.table("self_retrieval", "row_filters")
         place = pc.index_in(population["chunk_id"], value_set=own["chunk_id"].combine_chunks())
@@ -149,6 +149,6 @@ def _blindness(workspace: Workspace) -> str:
     return found["text"] if found is not None and encoder.query_arm == encoder.passage_arm else ""
 
 
-def encodable(workspace: Workspace, snapshot: TableSnapshot, table: pa.Table) -> pa.Table:
+def encodable(workspace: Workspace, table: pa.Table) -> pa.Table:
     """The table, or none of its rows where no query can be encoded for this index: what cannot be is not measured."""
-    return table if can_probe(workspace, snapshot) else table.slice(0, 0)
+    return table if can_probe(workspace) else table.slice(0, 0)

@@ -16,7 +16,7 @@ from audit_pipeline.corpus.text import is_blank
 from audit_pipeline.duplicate_settings import DuplicateSettings
 from audit_pipeline.duplicates.clusters import components
 from audit_pipeline.duplicates.lanes import neighbour_lane
-from audit_pipeline.duplicates.pair_table import EXACT, from_table, union
+from audit_pipeline.duplicates.pair_table import EXACT, IDS_OF_PAIRS, from_table, union
 from audit_pipeline.duplicates.rows import nodes_of
 from audit_pipeline.duplicates.second_vectors import Scored, compare_vectors, few_labels, verdict_words
 from audit_pipeline.duplicates.stages import usable_labels
@@ -42,7 +42,7 @@ def second_vectors(workspace: Workspace, text_hashes: pa.Table, store_ids: pa.Ta
         return None
     snapshot, roles = pinned_snapshot(workspace), roles_of_batches(workspace)
     first = nodes_of(snapshot, roles, texts_in_query_role(workspace))
-    pairs = from_table(first, workspace.table("neighbour_pairs", "candidate_pairs"))
+    pairs = from_table(first, workspace.table("neighbour_pairs", "candidate_pairs", repeated=IDS_OF_PAIRS))
     named = workspace.settings.labels.pairs
     _, known, _ = usable_labels(first, pairs, Path(named) if named else None, store_ids)
     known = known.where(known.corpus)

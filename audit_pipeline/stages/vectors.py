@@ -69,7 +69,7 @@ def truncation(workspace: Workspace, fingerprinted: StageResult) -> list[Finding
         return []  # the ends of the longest texts matter: no text is cut
     if not limits:
         return [truncation_not_measured(reach["reason"] if reach and reach["reason"] else "the encoder names no limit")]
-    lengths = workspace.population().select(["chunk_id", "source", "ingestion_date", "batch", "n_tokens", "n_words"])
+    lengths = workspace.population(["chunk_id", "source", "ingestion_date", "batch", "n_tokens", "n_words"])
     return truncation_findings(
         lengths, min(limits, key=lambda limit: limit.length), workspace.settings.limits.truncated
     )

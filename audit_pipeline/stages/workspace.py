@@ -6,7 +6,7 @@ import datetime as dt
 import hashlib
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property, wraps
 from pathlib import Path
@@ -162,6 +162,11 @@ class Workspace:
         self.__dict__.pop("store", None)
         self._scan = None
 
+    def release_table(self) -> None:
+        """Let go of the table's rows and vectors in memory; a stage that needs them reads them again."""
+        self.opened, self.pinned, self.asked = None, None, None
+        give_back()
+
     @property
     def _unplaced(self) -> Path:
         return self.state.audit / "unplaced.parquet"
@@ -257,11 +262,16 @@ class Workspace:
         """Whether the stage's last result has this table."""
         return name in self._stage(stage)["tables"]
 
-    def table(self, stage: str, name: str, columns: list[str] | None = None) -> pa.Table:
-        """A table of a finished stage, or some of its columns. Raises AuditInputError where it never ran."""
+    def table(
+        self, stage: str, name: str, columns: list[str] | None = None, *, repeated: Sequence[str] = ()
+    ) -> pa.Table:
+        """A table of a finished stage, or some of its columns; ``repeated`` ones come as dictionaries.
+
+        Raises AuditInputError where the stage never ran.
+        """
         if not self.has_table(stage, name):
             raise KeyError(f"stage {stage} has no table {name}")
-        return read_table(self.state.corpus / stage / f"{name}.parquet", columns)
+        return read_table(self.state.corpus / stage / f"{name}.parquet", columns, repeated=repeated)
 
     def result(self, stage: str) -> StageResult:
         """A finished stage's result with all its tables."""
@@ -277,11 +287,14 @@ class Workspace:
     def _never_ran(self, stage: str) -> AuditInputError:
         return AuditInputError(f"{self.settings.name}: stage {stage!r} has no result yet: materialise it first")
 
-    def population(self) -> pa.Table:
-        """The chunks that should be findable: the source store's where there is one, else the table's own."""
+    def population(self, columns: list[str] | None = None) -> pa.Table:
+        """The chunks that should be findable: the source store's where there is one, else the table's own.
+
+        All their columns hold the corpus's text; ``columns`` names those that are needed.
+        """
         if self.settings.index.managed:
-            return self.batch_tables("chunks", schemas.CHUNKS)
-        return self.table("vector_index", "population")
+            return self.batch_tables("chunks", schemas.CHUNKS, columns)
+        return self.table("vector_index", "population", columns)
 
     def rejected(self) -> pa.Table:
         """The rows of the source store that could not be used, with their reasons."""

@@ -1,4 +1,5 @@
 import numpy as np
+import pyarrow as pa
 
 from audit_pipeline.duplicates.rows import nodes_of
 from audit_pipeline_tests.duplicates.snapshots import at_degrees, shuffled, snapshot_of
@@ -52,3 +53,12 @@ def test_a_table_without_rows_has_no_nodes():
     nodes = nodes_of(snapshot_of([], np.empty((0, 2))))
     assert len(nodes) == 0
     assert nodes.unit_vectors(np.empty(0, dtype=np.int64)).shape == (0, 2)
+
+
+def test_ids_that_come_as_dictionaries_are_the_same_nodes():
+    nodes = nodes_of(snapshot_of(["x", "y", "z"], at_degrees(0, 30, 90), ids=["b", "c", "a"]))
+    blocks = [pa.array(ids, pa.string()) for ids in (["c", "a", "c"], [], ["gone", "b"])]
+    encoded = pa.chunked_array([block.dictionary_encode() for block in blocks])  # each block has its own dictionary
+    assert nodes.node_of(pa.chunked_array(blocks)).tolist() == [2, 0, 2, -1, 1]
+    assert nodes.node_of(encoded).tolist() == [2, 0, 2, -1, 1]
+    assert nodes.node_of(encoded.slice(1, 3)).tolist() == [0, 2, -1]

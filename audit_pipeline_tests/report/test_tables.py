@@ -39,3 +39,37 @@ def test_every_table_has_an_order_by_columns_it_holds() -> None:
     assert set(SORT_KEYS) == set(TABLES)
     for name, keys in SORT_KEYS.items():
         assert set(keys) <= set(TABLES[name].names)
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        (["b", "a"], ["c", "c"]),
+        (["a", "a", "a"], ["c", "b", "d"]),
+        (["a", "é", "z"], ["b", "b", "b"]),  # bytes decide: é comes after z
+        (["a", "a", "b"], ["b", "c", "a"]),
+        (["a"], ["b"]),
+        ([], []),
+    ],
+    ids=["first key", "second key", "bytes", "in order", "one row", "no row"],
+)
+def test_rows_come_sorted_by_all_keys_in_one_order(a: list[str], b: list[str]) -> None:
+    pairs = TABLES["candidate_pairs"].empty_table()
+    values = {
+        "chunk_id_a": a,
+        "chunk_id_b": b,
+        "lanes": [["exact"]] * len(a),
+        "verified": [True] * len(a),
+        "window": [False] * len(a),
+    }
+    table = pa.table({name: values.get(name, [None] * len(a)) for name in pairs.column_names})
+    found = conform("candidate_pairs", table)
+    rows = list(zip(found["chunk_id_a"].to_pylist(), found["chunk_id_b"].to_pylist(), strict=True))
+    assert rows == sorted(zip(a, b, strict=True), key=lambda row: [part.encode() for part in row])
+
+
+def test_sorted_rows_are_not_copied() -> None:
+    ids = pa.array([f"{number:04}" for number in range(1000)])
+    table = pa.table({"run": ["self"] * 1000, "query_id": ids, "chunk_id": ids, "relevance": pa.array([1] * 1000)})
+    found = conform("qrels", table)
+    assert found["query_id"].chunk(0).buffers()[2].address == ids.buffers()[2].address

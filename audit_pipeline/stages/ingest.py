@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ from audit_pipeline.stages.unsettled import (
     settle,
     unsettled_keys,
 )
+from audit_pipeline.stages.waiting import Kept, keep_until_taken
 from audit_pipeline.stages.workspace import BatchManifest, Workspace
 from audit_pipeline.state import read_json, read_table, remove_folder, write_json, write_table
 
@@ -78,7 +79,7 @@ def changed_batches(workspace: Workspace, scan: StoreScan | None = None) -> list
         manifest = known.get(key)
         if manifest is None:
             changes.append(BatchChange(key, "new", info.rows))
-        elif manifest.content_hash != info.content_hash or not retired.issuperset(manifest.yields_to):
+        elif manifest.content_hash != info.content_hash or _others_have_changed(manifest, retired, known.keys()):
             changes.append(BatchChange(key, "changed", info.rows))
         elif manifest.settings_hash != workspace.settings_hash:
             changes.append(BatchChange(key, "resettled", info.rows))
@@ -96,6 +97,11 @@ def changed_batches(workspace: Workspace, scan: StoreScan | None = None) -> list
         elif source in retired and _has_cell(workspace, period):
             changes += _of_retired(workspace, key, manifest, table_is_gone)
     return sorted(changes, key=lambda change: change.key)
+
+
+def _others_have_changed(manifest: BatchManifest, retired: set[str], known: Set[str]) -> bool:
+    """Whether a source that the batch yields ids to is retired no more, or a batch that is to have some has come in."""
+    return not retired.issuperset(manifest.yields_to) or not known.isdisjoint(manifest.waits_for)
 
 
 def _of_retired(
@@ -147,15 +153,17 @@ def ingest_chunks(workspace: Workspace, key: str) -> dict[str, int] | None:
         kept = remembered(workspace, key)
         if kept is None:
             return None
-        info, rows, yields_to = kept.info, kept.rows, kept.yields_to
+        info, yields_to, still = kept.info, kept.yields_to, Kept(kept.rows, [], "")
+        rows = kept.rows
     else:
         if info is None and known is None and key not in unsettled_keys(workspace):
             return None
-        yielded = yield_to_retired(workspace, key, workspace.store.read_batch(key))
+        still = keep_until_taken(workspace, key, workspace.store.read_batch(key))
+        yielded = yield_to_retired(workspace, key, still.rows)
         rows, yields_to = yielded.rows, yielded.yields_to
     _refuse_ids_of_unread(workspace, key, rows.chunks["chunk_id"])
     chunks = with_tokens(workspace, rows.chunks)
-    generation = generation_of(workspace, info, yields_to)
+    generation = generation_of(workspace, info, yields_to, still.digest)
     folder = workspace.state.batch(key) / generation
     write_table(folder / "chunks.parquet", chunks)
     write_table(folder / "rejected.parquet", rows.rejected)
@@ -169,6 +177,7 @@ def ingest_chunks(workspace: Workspace, key: str) -> dict[str, int] | None:
         settings_hash=workspace.settings_hash,
         generation=generation,
         yields_to=yields_to,
+        waits_for=still.waits_for,
         place=place_of(workspace.settings),
     )
     write_json(workspace.state.batch(key) / "pending.json", asdict(pending))
@@ -340,9 +349,9 @@ def finish_batch(workspace: Workspace, key: str) -> BatchManifest:
     return manifest
 
 
-def generation_of(workspace: Workspace, info: BatchInfo | None, yields_to: Sequence[str] = ()) -> str:
+def generation_of(workspace: Workspace, info: BatchInfo | None, yields_to: Sequence[str] = (), kept: str = "") -> str:
     """Folder name of one state of a batch: equal content and settings give equal names, so a re-run is idempotent."""
-    content = " ".join([info.content_hash if info else EMPTY, *yields_to])
+    content = " ".join([info.content_hash if info else EMPTY, *yields_to, *filter(None, [kept])])
     return hashlib.sha256(f"{content} {workspace.settings_hash}".encode()).hexdigest()[:16]
 
 

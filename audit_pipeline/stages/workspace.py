@@ -51,6 +51,7 @@ class BatchManifest:
     generation: str  # folder of the batch's files
     ingests: int = 1  # how often this batch was brought up to date
     yields_to: list[str] = field(default_factory=list)  # slugs of retired sources that hold ids of its rows
+    waits_for: list[str] = field(default_factory=list)  # batches never brought in that are to have ids of its rows
     place: str = ""  # digest of the table that has its rows; empty of an earlier version, which did not say
 
 

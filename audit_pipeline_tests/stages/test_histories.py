@@ -36,6 +36,7 @@ TEXTS = ["alpha beta", "gamma delta", "epsilon zeta", "  "]
 ROWS = ["add", "add", "add", "delete", "day", "day", "source", "source", "swap", "text", "undated", "clear"]
 RUNS = ["killed", "killed", "killed", "some", "run"]
 OF_TABLES = [*ROWS, *RUNS, "lost", "lost", "table", "table", "prompt"]
+OF_WAITING = [*ROWS, *RUNS, "known", "known", "known", "known", "prompt"]
 OF_RETIRED = [*ROWS, *RUNS, "killed", "killed", "retire", "retire", "retire", "forget"]
 
 
@@ -118,6 +119,8 @@ class History:
             self.run(die=draw.randrange(45))
         elif what == "some":
             self.run(most=draw.randrange(1, 3))
+        elif what == "known":
+            self.run(waiting=True)
         elif what == "run":
             self.run()
         elif row is not None and what == "text":
@@ -149,14 +152,18 @@ class History:
         work.__dict__["encoder"] = self.encoder
         return work
 
-    def run(self, die: int | None = None, most: int | None = None) -> str | None:
-        """What a run does to batches, some of them in any order where ``most`` says so; why it stopped."""
+    def run(self, die: int | None = None, most: int | None = None, waiting: bool = False) -> str | None:
+        """What a run does to batches, some of them in any order where ``most`` says so, and where new ones are
+        ``waiting`` for a backfill to the others alone; why it stopped.
+        """
         work, before = self.opened(), self.held()
         marked = unsettled_keys(work)
         stopped: str | None = None
         changes = changed_batches(work)
         if most is not None:
             changes = self.random.sample(changes, min(most, len(changes)))
+        if waiting:
+            changes = [change for change in changes if change.reason != "new"]
         self.killer.left, self.killer.after = die, self.random.random() < 0.5
         try:
             for change in changes:
@@ -171,6 +178,8 @@ class History:
         for chunk_id, (batch, *_) in before.items():
             if self.retired.get(batch[-1]) and batch not in marked:
                 assert after[chunk_id][0] == batch, "a retired source lost a row"
+            if waiting and stopped is None and self.has(chunk_id, batch):
+                assert chunk_id in after, "a row went to a batch that waits"
         return stopped
 
     def held(self) -> dict[str, tuple[str, ...]]:
@@ -182,6 +191,11 @@ class History:
             return {}
         assert len({row["chunk_id"] for row in rows}) == len(rows)
         return {row["chunk_id"]: (row["batch"], row["text"]) for row in rows}
+
+    def has(self, chunk_id: str, batch: str) -> bool:
+        """Whether the batch's source still has a row of this id there that can be used."""
+        day, name = batch.split("|")
+        return any(row[:2] == [chunk_id, day] and row[2].strip() for row in self.rows[name])
 
     def valid(self) -> dict[str, tuple[str, ...]]:
         """chunk_id -> (batch, text) of the store: of an id that stands twice the earliest row."""
@@ -210,8 +224,14 @@ class History:
 
 @pytest.mark.parametrize(
     ("steps", "seed"),
-    [*((OF_TABLES, seed) for seed in (2, 5, 19, 28)), *((OF_RETIRED, seed) for seed in (11, 20, 26, 1))],
-    ids=lambda value: value if isinstance(value, int) else "tables" if "table" in value else "retired",
+    [
+        *((OF_TABLES, seed) for seed in (2, 5, 19, 28)),
+        *((OF_RETIRED, seed) for seed in (11, 20, 26, 1)),
+        *((OF_WAITING, seed) for seed in (7, 11)),
+    ],
+    ids=lambda value: (
+        value if isinstance(value, int) else next(one for one in ("table", "retire", "known") if one in value)
+    ),
 )
 def test_whatever_was_done_and_died_the_next_run_ends_with_the_table_as_the_store_is(
     steps: list[str], seed: int, tmp_path: Path, fast_encoder: Encoder, killer: Killer

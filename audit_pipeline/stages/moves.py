@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -23,14 +24,23 @@ def moves_between(workspace: Workspace, changes: Sequence[BatchChange]) -> dict[
     if not known:
         return {}
     now = {key: workspace.store.read_batch(key).chunks["chunk_id"].combine_chunks() for key in keys}
-    found: dict[str, set[str]] = {}
+    lost = {}
     for key, manifest in known.items():
         held = read_table(workspace.generation(manifest) / "chunks.parquet", ["chunk_id"])["chunk_id"].combine_chunks()
-        lost = held.filter(pc.invert(pc.is_in(held, value_set=now[key])))
-        heirs = {other for other, ids in now.items() if len(lost) and other != key and _share(lost, ids)}
-        if heirs:
-            found[key] = heirs
+        lost[key] = held.filter(pc.invert(pc.is_in(held, value_set=now[key])))
+    # One look for all of them: batch by batch it grows with the square of their number, and there may be thousands.
+    heirs = pc.index_in(pa.concat_arrays(lost.values()), value_set=pa.concat_arrays(now.values()))
+    found: dict[str, set[str]] = {}
+    pairs = pa.table({"from": _names(lost), "to": _names(now).take(heirs)}).filter(heirs.is_valid())
+    for pair in pairs.group_by(["from", "to"]).aggregate([]).to_pylist():
+        found.setdefault(pair["from"], set()).add(pair["to"])
     return found
+
+
+def _names(ids: Mapping[str, pa.Array]) -> pa.DictionaryArray:
+    """The batch of each of these ids, one batch after the other."""
+    of = np.repeat(np.arange(len(ids), dtype=np.int32), [len(some) for some in ids.values()])
+    return pa.DictionaryArray.from_arrays(pa.array(of), pa.array(ids.keys(), pa.string()))
 
 
 def in_order(changes: Sequence[BatchChange], moves: Mapping[str, set[str]]) -> list[BatchChange]:
@@ -44,7 +54,8 @@ def in_order(changes: Sequence[BatchChange], moves: Mapping[str, set[str]]) -> l
         waiting = {change.key for change in left}
         ready = [change for change in left if waiting.isdisjoint(moves.get(change.key, ()))] or left[:1]
         ordered += ready
-        left = [change for change in left if change not in ready]
+        done = {change.key for change in ready}
+        left = [change for change in left if change.key not in done]
     return ordered
 
 
@@ -56,7 +67,3 @@ def refuse_to_lose(key: str, moves: Mapping[str, set[str]], left_out: Iterable[s
             f"batch {key}: rows of it now stand in batch {min(waiting)} of the source store, which is left out, so it "
             "is left out too, or the table would lose them: mend that batch first"
         )
-
-
-def _share(ids: pa.Array, others: pa.Array) -> bool:
-    return bool(pc.any(pc.is_in(ids, value_set=others)).as_py())

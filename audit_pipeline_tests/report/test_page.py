@@ -87,7 +87,7 @@ def test_the_first_screen_answers_what_is_broken_to_blame_where_and_what_to_do(p
         "queries and documents do not meet",
         "Reading: relationship",
         "2 error findings",
-        "Exit code 1",
+        "Exit code by the findings: 1, at least one error finding",  # a batch that is left out makes another
         "Encoded with another prompt",
         "source team-04, ingested 2025-02-03",
         "Ingest the batch again",

@@ -12,7 +12,7 @@ from types import FrameType
 import typer
 
 from audit_pipeline.cli import audits, labels, reports
-from audit_pipeline.cli.options import EXIT_FAILED, EXIT_INPUT, tell
+from audit_pipeline.cli.options import EXIT_CLEAN, EXIT_FAILED, EXIT_INPUT, tell
 from audit_pipeline.errors import AuditInputError, SelfCheckError, StoppedError, reason_of
 
 # What SQLite, LanceDB and the operating system say of a full disk.
@@ -87,20 +87,29 @@ def main() -> None:
     show_progress()
     stop_on_signals()
     try:
-        app()
-    except AuditInputError as error:
-        tell([error])
-        sys.exit(EXIT_INPUT)
-    except StoppedError:
+        sys.exit(_told())
+    except StoppedError:  # also one that came while the sentence on another error was made
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
         print(
             "audit-pipeline: stopped before it was done, the last report stays: run the same command again to go on",
             file=sys.stderr,
         )
         sys.exit(EXIT_FAILED)
+
+
+def _told() -> int:
+    """Run the command, which leaves by itself; the exit code of an error that ended it, told in one sentence."""
+    try:
+        app()
+    except AuditInputError as error:
+        tell([error])
+        return EXIT_INPUT
     except SelfCheckError as error:
         print(f"audit-pipeline: the audit's own check failed, nothing was published: {error}", file=sys.stderr)
-        sys.exit(EXIT_FAILED)
     except Exception as error:
         logging.getLogger("audit_pipeline").debug("failure", exc_info=True)
         print(f"audit-pipeline: the audit failed, the last report stays: {failure(error)}", file=sys.stderr)
-        sys.exit(EXIT_FAILED)
+    else:
+        return EXIT_CLEAN
+    return EXIT_FAILED

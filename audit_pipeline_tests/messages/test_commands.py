@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from filelock import FileLock
 
+from audit_pipeline.cli import entry
 from audit_pipeline_tests.command import Command, Printed
 from audit_pipeline_tests.index.builders import foreign, unit_vectors, write
 from audit_pipeline_tests.messages.of_settings import GOOD, NAME
@@ -119,3 +122,27 @@ def test_unknown_and_missing_arguments_exit_2(
     assert said in printed.err
     assert "--help" in printed.err or arguments == ("run", "--config")
     assert "Traceback" not in printed.err
+
+
+def test_a_signal_that_comes_while_a_failure_is_told_makes_no_traceback(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails() -> None:
+        raise RuntimeError("words")
+
+    def stopped(_: BaseException) -> str:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return "never told"
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    monkeypatch.setattr(entry, "app", fails)
+    monkeypatch.setattr(entry, "failure", stopped)
+    try:
+        printed = command("run")
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert (printed.code, printed.err) == (
+        3,
+        "audit-pipeline: stopped before it was done, the last report stays: run the same command again to go on\n",
+    )

@@ -1,12 +1,20 @@
-"""The settings of what Dagster's daemon does by itself, and when. Dagster is not known here."""
+"""The settings of what Dagster's daemon does by itself, and when. Of Dagster only its reading of cron is known here."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from audit_pipeline.settings_base import Settings, TimeZone
+
+
+def _known_cron(cron: str) -> str:
+    from dagster._utils.schedules import is_valid_cron_schedule  # slow to import, and most settings have the default
+
+    if not is_valid_cron_schedule(cron):
+        raise ValueError(f"{cron!r} is no cron schedule: write five fields such as '0 5 * * *'")
+    return cron
 
 
 class AutomationSettings(Settings):
@@ -28,7 +36,9 @@ class AutomationSettings(Settings):
         ),
     )
     every_seconds: int = Field(default=60, ge=1, description="Least time from one look at the sources to the next.")
-    audit_cron: str = Field(default="0 5 * * *", description="When the index is audited: five cron fields.")
+    audit_cron: Annotated[str, AfterValidator(_known_cron)] = Field(
+        default="0 5 * * *", description="When the index is audited: five cron fields."
+    )
     timezone: TimeZone | None = Field(
         default=None, description="Time zone of audit_cron, such as Europe/Berlin; default: the index's own."
     )

@@ -6,7 +6,6 @@ import dagster as dg
 
 from audit_pipeline.errors import BatchInputError
 from audit_pipeline.orchestration import running
-from audit_pipeline.orchestration.automation import audit_schedule
 from audit_pipeline.orchestration.running import at_home, execute, refuse_unknown_source
 from audit_pipeline.stages.ingest import changed_batches, finish_batch, ingest_chunks, ingest_index_rows
 from audit_pipeline.stages.moves import refuse_to_lose
@@ -14,7 +13,6 @@ from audit_pipeline.stages.unsettled import begin_writing, end_writing
 from audit_pipeline.stages.workspace import Workspace
 from audit_pipeline.state import write_table
 from audit_pipeline_tests.messages.case import Case, World
-from audit_pipeline_tests.stages.builders import workspace
 from audit_pipeline_tests.stages.test_discovery import A, as_it_stands, ingest, two_sources, write
 
 
@@ -180,10 +178,5 @@ CASES = [
         lambda world: refuse_unknown_source([as_it_stands(world.folder).settings], "a"),
         "index.managed: small is audited as it stands, and what writes its table brings in 'a': "
         "set it to true, or run the audit",
-    ),
-    Case(
-        "a cron schedule of four fields",
-        lambda world: audit_schedule(workspace(world.folder, automation={"audit_cron": "5 * * *"}).settings),
-        "automation.audit_cron: '5 * * *' is no cron schedule: write five fields such as '0 5 * * *'",
     ),
 ]

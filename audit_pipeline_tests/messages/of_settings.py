@@ -359,6 +359,16 @@ MISTAKES = [
         "timezone: 'America' is no time zone: write one such as Europe/Berlin",
     ),
     (
+        "a cron schedule in words",
+        GOOD + "  automation: {audit_cron: every day}\n",
+        "automation.audit_cron: 'every day' is no cron schedule: write five fields such as '0 5 * * *'",
+    ),
+    (
+        "a cron schedule of four fields",
+        GOOD + "  automation: {audit_cron: 5 * * *}\n",
+        "automation.audit_cron: '5 * * *' is no cron schedule: write five fields such as '0 5 * * *'",
+    ),
+    (
         "a time zone of the schedule that there is not",
         GOOD + "  automation: {timezone: Mars/Olympus}\n",
         "automation.timezone: 'Mars/Olympus' is no time zone: write one such as Europe/Berlin",

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from audit_pipeline.corpus.batches import parse_batch_key
-from audit_pipeline.plural import counted
+from audit_pipeline.plural import counted, some
 from audit_pipeline.stages.batches import ObservedBatch, rows_that_would_vanish, unusable_vectors
-from audit_pipeline.stages.ingest import integrity_faults, pending_manifest, rejection_reasons
+from audit_pipeline.stages.ingest import integrity_faults, pending_folder, pending_manifest, rejection_reasons
 from audit_pipeline.stages.limits import CheckOutcome
 from audit_pipeline.stages.workspace import Workspace
+from audit_pipeline.state import read_table
+
+_OWNER = re.compile(r"the id belongs to a row of batch ([^\s,]+)")
 
 
 def _no_rows_rejected(workspace: Workspace, key: str) -> CheckOutcome:
@@ -20,9 +24,16 @@ def _no_rows_rejected(workspace: Workspace, key: str) -> CheckOutcome:
         return CheckOutcome(True, error=False, text=f"{counted(rows, 'row')}, none rejected")
     text = (
         f"batch {key}: {rejected:,} of {counted(rows + rejected, 'row')} cannot be used, so the index is without "
-        f"({_listed(reasons)}): correct or delete such rows in the source store"
+        f"({_listed(reasons)}{_owners(workspace, key)}): correct or delete such rows in the source store"
     )
     return CheckOutcome(False, error=False, text=text, figures=dict(reasons))
+
+
+def _owners(workspace: Workspace, key: str) -> str:
+    """Which batches hold the ids that rows of this one were rejected for, as their rejection says."""
+    details = read_table(pending_folder(workspace, key) / "rejected.parquet", ["detail"])["detail"].unique().to_pylist()
+    found = {match[1] for detail in details if (match := _OWNER.match(detail or ""))}
+    return f"; the ids stand in {some(sorted(found))}" if found else ""
 
 
 def _batch_keeps_rows(workspace: Workspace, key: str) -> CheckOutcome:

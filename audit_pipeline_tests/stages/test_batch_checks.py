@@ -51,6 +51,11 @@ def test_rows_that_are_left_out_are_counted_by_reason(tmp_path: Path) -> None:
         "correct or delete such rows in the source store",
         figures={"empty_text": 1},
     )
+    other = f"{DAY}|b"
+    assert said(read(tmp_path, [*GOOD, COLLIDED], other), "no_rows_rejected", other).text == (
+        f"batch {other}: 1 of 1 row cannot be used, so the index is without (1 id_collision; the ids stand in {KEY}): "
+        "correct or delete such rows in the source store"
+    )
     assert said(read(tmp_path, GOOD), "no_rows_rejected") == CheckOutcome(
         True, error=False, text="3 rows, none rejected"
     )

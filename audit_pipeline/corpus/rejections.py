@@ -35,7 +35,6 @@ def rejection_findings(
     table of others may hold them, which cannot be judged (not_measured): those whose id is among ``in_table``, the ids
     of the table, are counted, for they can still be returned.
     """
-    n = len(chunks) + len(rejected)
     sources = {source for table in (chunks, rejected) for source in pc.unique(table["source"]).to_pylist()}
     findings = []
     for reason in sorted(set(pc.unique(rejected["reason"]).to_pylist())):
@@ -50,7 +49,8 @@ def rejection_findings(
         findings += [
             finding
             for scope, part in parts
-            if (finding := _finding(reason, scope, part, n, managed, in_table)) is not None
+            if (finding := _finding(reason, scope, part, _rows_of(part, scope, (chunks, rejected)), managed, in_table))
+            is not None
         ]
     return findings
 
@@ -66,7 +66,8 @@ def _finding(
     where = [
         f"{row['origin']}:{row['row']}" for row in rows.slice(0, MAX_EXAMPLES).select(["origin", "row"]).to_pylist()
     ]
-    told = f"{len(rows):,} of {n:,} rows of the source store"
+    of_source = f" of source {scope['source']} in" if scope else " of"
+    told = f"{len(rows):,} of {n:,} rows{of_source} the source store"
     standing = _standing(rows, in_table)
     still = ""
     if standing:
@@ -97,6 +98,14 @@ def _finding(
         )
     message = f"{told} could not be compared with the table ({reason}: {rows['detail'][0].as_py()}).{still}"
     return Finding("not_measured", "info", message, REMEDIES[reason], 0, None, scope, evidence, where)
+
+
+def _rows_of(part: pa.Table, scope: dict[str, Any], tables: Iterable[pa.Table]) -> int:
+    """How many rows the scope has, of one source or of all: the share of a part of the corpus is of that part."""
+    if not scope:
+        return sum(len(table) for table in tables)
+    source = part["source"][0].as_py()
+    return sum(pc.sum(_is(table["source"], source)).as_py() or 0 for table in tables)
 
 
 def _standing(rows: pa.Table, in_table: pa.Array | None) -> int:

@@ -30,9 +30,9 @@ ROWS = (("a", "missing_id", "the id is null or empty"), ("a", "missing_id", "the
 def test_rows_without_an_id_are_lost_to_a_managed_index() -> None:
     (finding,) = rejection_findings(rejected(*ROWS), usable(18, "a", "b"), managed=True)
     assert (finding.code, finding.severity, finding.scope) == ("missing_rows", "error", {"source": "a"})
-    assert (finding.n_compared, finding.share) == (20, 0.1)
+    assert (finding.n_compared, finding.share) == (11, 2 / 11)  # 9 and 2 rows of a
     assert finding.examples == ["f.csv:0", "f.csv:1"]
-    assert "2 of 20 rows" in finding.message
+    assert "2 of 11 rows of source a in the source store" in finding.message
     assert "columns: {chunk_id: ...}" in finding.remedy
 
 

@@ -27,10 +27,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(ingest, "with_tokens", lambda work, chunks: chunks)
     write_rows(tmp_path, ROWS)
     for change in changed_batches(workspace(tmp_path)):
-        brought_in(tmp_path, change.key)
-        work = workspace(tmp_path)
-        work.write_manifest(pending_manifest(work, change.key))
+        finish(tmp_path, change.key)
     return tmp_path
+
+
+def finish(folder: Path, key: str) -> None:
+    work = workspace(folder)
+    ingest_chunks(work, key)
+    work.write_manifest(pending_manifest(work, key))
 
 
 def brought_in(folder: Path, key: str = KEY, **attributes: Any) -> dict[str, int]:
@@ -97,7 +101,9 @@ def test_a_batch_dated_after_today_is_left_as_it_is_until_its_day_comes(folder: 
 def test_a_batch_whose_ids_all_stand_in_an_earlier_batch_may_be_emptied(folder: Path) -> None:
     earlier = [(i, "b", "2026-01-01", text) for i, _, _, text in ROWS[:3]]
     write_rows(folder, [*ROWS, *earlier])
+    finish(folder, "2026-01-01|b")
     assert brought_in(folder) == {}
+    assert pending_manifest(workspace(folder), KEY).rows == 0
     blank = [(i, source, day, "  ") for i, source, day, _ in ROWS[2:3]]
     write_rows(folder, [*ROWS[:2], *blank, ROWS[3], *earlier[:2]])
     assert brought_in(folder) == {"rejected": 3, "rows_in_table": 3}  # the third one would be lost

@@ -16,6 +16,8 @@ from audit_pipeline.schemas import CHUNKS, REJECTED_CHUNKS
 TEXTLESS = ("empty_text", "missing_text")
 """Reasons of rows without a text: no batch loses anything by them, but a writer that takes them in is told."""
 ID_COLLISION = "id_collision"
+OWNED_BY = "the id belongs to a row of batch "
+"""Begins the detail of such a row; the key of the batch follows."""
 NOT_YET = "not_yet"
 DAYS_AHEAD = 7
 """A date so far after today is awaited: of a load for tomorrow, of another time zone. A later one is a wrong date."""
@@ -148,9 +150,7 @@ def _repeat_reasons(kept: pa.Table) -> pa.StructArray | None:
     detail = pc.if_else(
         pa.array(same_row),
         pa.scalar("the same row stands in this batch already"),
-        pc.binary_join_element_wise(
-            "the id belongs to a row of batch ", _array(owners["batch"]), " with ", pa.array(with_text), ""
-        ),
+        pc.binary_join_element_wise(OWNED_BY, _array(owners["batch"]), " with ", pa.array(with_text), ""),
     )
     reason = pc.if_else(pa.array(same_row), pa.scalar("duplicate_row"), pa.scalar(ID_COLLISION))
     position = np.full(len(kept), -1, dtype=np.int64)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from audit_pipeline.corpus.batches import parse_batch_key
+from audit_pipeline.corpus.validation import ID_COLLISION, OWNED_BY
 from audit_pipeline.plural import counted, some
 from audit_pipeline.stages.batches import ObservedBatch, rows_that_would_vanish, unusable_vectors
 from audit_pipeline.stages.ingest import integrity_faults, pending_folder, pending_manifest, rejection_reasons
@@ -14,7 +15,7 @@ from audit_pipeline.stages.limits import CheckOutcome
 from audit_pipeline.stages.workspace import Workspace
 from audit_pipeline.state import read_table
 
-_OWNER = re.compile(r"the id belongs to a row of batch ([^\s,]+)")
+_OWNER = re.compile(re.escape(OWNED_BY) + r"([^\s,]+)")
 
 
 def _no_rows_rejected(workspace: Workspace, key: str) -> CheckOutcome:
@@ -73,7 +74,7 @@ def _table_holds_batch(workspace: Workspace, key: str) -> CheckOutcome:
     if not faults:
         rows = counted(pending_manifest(workspace, key).rows, "row")
         return CheckOutcome(True, error=True, text=f"{rows} of the source store in the table, each once")
-    collided = rejection_reasons(workspace, key).get("id_collision", 0)
+    collided = rejection_reasons(workspace, key).get(ID_COLLISION, 0)
     own = f"give the {counted(collided, 'row')} rejected as id_collision an id of their own" if collided else ""
     day, source = parse_batch_key(key)
     again = f"write the batch once more: audit-pipeline backfill --source {source} --since {day} --again"

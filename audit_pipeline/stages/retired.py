@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from audit_pipeline import schemas
 from audit_pipeline.corpus.batches import parse_batch_key, slug
 from audit_pipeline.corpus.scans import BatchInfo, StoreRows, content_hash
+from audit_pipeline.corpus.validation import ID_COLLISION, OWNED_BY
 from audit_pipeline.stages.unsettled import begun
 from audit_pipeline.stages.workspace import Workspace
 from audit_pipeline.state import read_table
@@ -47,7 +48,7 @@ def yield_to_retired(workspace: Workspace, key: str, rows: StoreRows) -> Yielded
         theirs = pc.and_not(pc.is_in(ids, value_set=held), pc.is_in(ids, value_set=own))
         if not pc.any(theirs).as_py():
             continue
-        detail = f"the id belongs to a row of batch {manifest.key}, whose source is retired"
+        detail = f"{OWNED_BY}{manifest.key}, whose source is retired"
         rejected.append(_rejected(chunks.filter(theirs), key, detail))
         chunks = chunks.filter(pc.invert(theirs))
         yields_to.add(source)
@@ -131,7 +132,7 @@ def _rejected(chunks: pa.Table, key: str, detail: str) -> pa.Table:
         "row": pa.array(np.arange(n)),
         "origin": pa.array([f"batch {key}"] * n, pa.string()),
         **{name: chunks[name] for name in ("chunk_id", "source", "batch", "text")},
-        "reason": pa.array(["id_collision"] * n, pa.string()),
+        "reason": pa.array([ID_COLLISION] * n, pa.string()),
         "detail": pa.array([detail] * n, pa.string()),
     }
     names = schemas.REJECTED_CHUNKS.names

@@ -21,6 +21,7 @@ from audit_pipeline.corpus.paths import (
     keys_of_json,
     spelt_path,
 )
+from audit_pipeline.corpus.reasons import BAD_DATE, INVALID_UTF8
 from audit_pipeline.errors import AuditInputError
 from audit_pipeline.source_settings import SourceSettings
 
@@ -172,7 +173,7 @@ def to_raw(
         if field in fields:
             columns[field], invalid = _whole_string(fields[field], field, names[field], where)
             if invalid.any():
-                problem.append(("invalid_utf8", invalid, f"column {names[field]!r} is not valid UTF-8"))
+                problem.append((INVALID_UTF8, invalid, f"column {names[field]!r} is not valid UTF-8"))
         else:
             columns[field] = pa.nulls(n, pa.string())
     columns["position"] = (
@@ -192,8 +193,8 @@ def to_raw(
         if bad.any():
             name = names["ingestion_date"]
             either = are_ambiguous(dates, bad)
-            problem.append(("bad_date", either, f"column {name!r} does not show which part is the month: {_WRITTEN}"))
-            problem.append(("bad_date", bad, f"column {name!r} holds no date"))
+            problem.append((BAD_DATE, either, f"column {name!r} does not show which part is the month: {_WRITTEN}"))
+            problem.append((BAD_DATE, bad, f"column {name!r} holds no date"))
     else:
         columns["ingestion_date"] = pa.repeat(pa.scalar(entry.ingestion_date or days.own, pa.date32()), n)
     if "source" not in fields:

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from audit_pipeline.corpus.columns import RAW
 from audit_pipeline.corpus.dates import UTC
+from audit_pipeline.corpus.reasons import INVALID_UTF8, UNPARSABLE_MODULE
 from audit_pipeline.errors import AuditInputError
 from audit_pipeline.source_settings import SourceSettings
 from audit_pipeline.spelling import did_you_mean
@@ -85,7 +86,7 @@ def read_docstrings(entry: SourceSettings, zone: ZoneInfo = UTC) -> Iterator[pa.
         try:
             found = list(docstrings_of(module.path.read_bytes()))
         except (SyntaxError, ValueError, RecursionError) as error:
-            problem, detail = "unparsable_module", f"not parsed: {type(error).__name__}"
+            problem, detail = UNPARSABLE_MODULE, f"not parsed: {type(error).__name__}"
             found = [(None, "")]
         for position, (qualname, text) in enumerate(found):
             base = f"{entry.name}:{module.name}" + (f".{qualname}" if qualname else "")
@@ -104,7 +105,7 @@ def read_docstrings(entry: SourceSettings, zone: ZoneInfo = UTC) -> Iterator[pa.
                     "doc_id": module.name,
                     "heading": qualname or module.name,
                     "position": position,
-                    "problem": problem or (None if valid == text else "invalid_utf8"),
+                    "problem": problem or (None if valid == text else INVALID_UTF8),
                     "detail": detail or (None if valid == text else "the docstring holds a lone surrogate"),
                 }
             )

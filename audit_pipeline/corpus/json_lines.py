@@ -18,6 +18,7 @@ from audit_pipeline.corpus.casts import Where
 from audit_pipeline.corpus.columns import REQUIRED, Part, Seen, missing_column, names_of, to_raw
 from audit_pipeline.corpus.files import SourceFile
 from audit_pipeline.corpus.paths import spelt_path
+from audit_pipeline.corpus.reasons import INVALID_UTF8
 from audit_pipeline.errors import AuditInputError
 from audit_pipeline.source_settings import SourceSettings
 
@@ -74,7 +75,7 @@ def read_json_lines(entry: SourceSettings, file: SourceFile, where: Where, seen:
 
 
 def _mark_invalid_utf8(table: pa.Table, bad: pa.ChunkedArray) -> pa.Table:
-    for name, value in (("problem", "invalid_utf8"), ("detail", "the line is not valid UTF-8")):
+    for name, value in (("problem", INVALID_UTF8), ("detail", "the line is not valid UTF-8")):
         marked = pc.if_else(bad, pa.scalar(value, pa.string()), table[name])
         table = table.set_column(table.schema.get_field_index(name), table.schema.field(name), marked)
     return table

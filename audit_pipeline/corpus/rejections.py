@@ -10,18 +10,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from audit_pipeline.corpus.batches import display_source
-from audit_pipeline.corpus.validation import NOT_YET
+from audit_pipeline.corpus.reasons import (
+    BAD_DATE,
+    BEFORE_START,
+    DATE_OUT_OF_RANGE,
+    INVALID_UTF8,
+    MISSING_ID,
+    NOT_YET,
+    UNPARSABLE_MODULE,
+)
 from audit_pipeline.findings import MAX_EXAMPLES, Finding
 
-BEFORE_START = "before_start_date"
-"""Reason of rows dated before the settings' start date: left out on purpose, so no loss."""
-
 REMEDIES = {
-    "missing_id": "Give every row an id of its own, or map the column that holds it (columns: {chunk_id: ...}).",
-    "bad_date": "Write the date as a date, a timestamp or YYYY-MM-DD, or give the source an ingestion_date.",
-    "date_out_of_range": "Correct the date, or map the column that holds the day of ingestion.",
-    "invalid_utf8": "Write the file as UTF-8.",
-    "unparsable_module": "Correct the module, or leave it out of packages.",
+    MISSING_ID: "Give every row an id of its own, or map the column that holds it (columns: {chunk_id: ...}).",
+    BAD_DATE: "Write the date as a date, a timestamp or YYYY-MM-DD, or give the source an ingestion_date.",
+    DATE_OUT_OF_RANGE: "Correct the date, or map the column that holds the day of ingestion.",
+    INVALID_UTF8: "Write the file as UTF-8.",
+    UNPARSABLE_MODULE: "Correct the module, or leave it out of packages.",
 }
 """Reasons by which a row of the store is lost to the index; empty text, collisions and repeats are told elsewhere."""
 

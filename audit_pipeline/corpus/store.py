@@ -23,6 +23,7 @@ from audit_pipeline.corpus.files import find_files
 from audit_pipeline.corpus.kept_rows import DamagedError, KeptRows, code_digest, keep, only_writer, open_kept
 from audit_pipeline.corpus.lance_tables import read_lance, refuse_audited_table
 from audit_pipeline.corpus.readers import read_file
+from audit_pipeline.corpus.reasons import BAD_DATE
 from audit_pipeline.corpus.scans import HeldRows, StoreRows, StoreScan, content_hash, unread_for
 from audit_pipeline.corpus.stamps import store_stamp
 from audit_pipeline.corpus.validation import validate
@@ -261,7 +262,7 @@ def _undated(block: pa.Table) -> pa.Table:
     n = len(block)
     filled = {
         "ingestion_date": pa.nulls(n, pa.date32()),
-        "problem": pc.coalesce(block["problem"], pa.scalar("bad_date")),
+        "problem": pc.coalesce(block["problem"], pa.scalar(BAD_DATE)),
         "detail": pc.coalesce(block["detail"], pa.scalar("the file has no dates, though others of its source do")),
     }
     return pa.table([filled.get(field.name, block[field.name]) for field in RAW], schema=RAW)

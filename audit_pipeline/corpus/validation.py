@@ -10,33 +10,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from audit_pipeline.corpus.batches import Grain, batch_keys
+from audit_pipeline.corpus.reasons import (
+    BEFORE_START,
+    DATE_OUT_OF_RANGE,
+    DUPLICATE_ROW,
+    EMPTY_TEXT,
+    ID_COLLISION,
+    MISSING_ID,
+    MISSING_TEXT,
+    NOT_YET,
+    OWNED_BY,
+    REASONS,
+)
 from audit_pipeline.corpus.text import count_words, is_blank, sha256_hex
 from audit_pipeline.schemas import CHUNKS, REJECTED_CHUNKS
 
-TEXTLESS = ("empty_text", "missing_text")
-"""Reasons of rows without a text: no batch loses anything by them, but a writer that takes them in is told."""
-ID_COLLISION = "id_collision"
-OWNED_BY = "the id belongs to a row of batch "
-"""Begins the detail of such a row; the key of the batch follows."""
-NOT_YET = "not_yet"
 DAYS_AHEAD = 7
 """A date so far after today is awaited: of a load for tomorrow, of another time zone. A later one is a wrong date."""
-REASONS = frozenset(
-    {
-        "bad_date",
-        "before_start_date",
-        "date_out_of_range",  # more than a few days after today
-        "duplicate_row",  # the same id with the same content again in one batch: kept once
-        "empty_text",  # white space only
-        ID_COLLISION,  # an id that another row holds
-        "invalid_utf8",
-        "missing_id",
-        "missing_text",
-        NOT_YET,  # dated tomorrow or a few days later
-        "unparsable_module",  # docstrings only
-    }
-)
-"""Codes of why a row is rejected; each rejected row says in its detail what was found."""
 
 
 @dataclass(frozen=True)
@@ -87,13 +77,13 @@ def _row_reasons(raw: pa.Table, out_of_range: pa.Array, today: dt.date, start_da
     problem, detail = _array(raw["problem"]), _array(raw["detail"])
     ids, texts = _array(raw["chunk_id"]), raw["text"]
     tests: list[tuple[str, pa.Array, str]] = [
-        ("date_out_of_range", out_of_range, f"the date is after today, {today.isoformat()}"),
-        ("missing_id", pc.fill_null(is_blank(ids), True), "the id is null or empty"),
-        ("missing_text", _array(texts.is_null()), "the text is null"),
-        ("empty_text", pc.fill_null(is_blank(texts), False), "the text is empty or white space only"),
+        (DATE_OUT_OF_RANGE, out_of_range, f"the date is after today, {today.isoformat()}"),
+        (MISSING_ID, pc.fill_null(is_blank(ids), True), "the id is null or empty"),
+        (MISSING_TEXT, _array(texts.is_null()), "the text is null"),
+        (EMPTY_TEXT, pc.fill_null(is_blank(texts), False), "the text is empty or white space only"),
     ]
     for code, holds, message in reversed(tests):
-        mask = pc.and_(holds, pc.is_null(problem)) if code != "date_out_of_range" else holds
+        mask = pc.and_(holds, pc.is_null(problem)) if code != DATE_OUT_OF_RANGE else holds
         detail = pc.if_else(mask, pa.scalar(message, pa.string()), detail)
         problem = pc.if_else(mask, pa.scalar(code, pa.string()), problem)
     dates = _array(raw["ingestion_date"])
@@ -107,7 +97,7 @@ def _row_reasons(raw: pa.Table, out_of_range: pa.Array, today: dt.date, start_da
     if start_date is not None:
         early = pc.fill_null(pc.less(dates, pa.scalar(start_date, pa.date32())), False)
         detail = pc.if_else(early, pa.scalar(f"the date is before start_date, {start_date.isoformat()}"), detail)
-        problem = pc.if_else(early, pa.scalar("before_start_date"), problem)
+        problem = pc.if_else(early, pa.scalar(BEFORE_START), problem)
     return pa.StructArray.from_arrays([problem, detail], ["reason", "detail"])
 
 
@@ -152,7 +142,7 @@ def _repeat_reasons(kept: pa.Table) -> pa.StructArray | None:
         pa.scalar("the same row stands in this batch already"),
         pc.binary_join_element_wise(OWNED_BY, _array(owners["batch"]), " with ", pa.array(with_text), ""),
     )
-    reason = pc.if_else(pa.array(same_row), pa.scalar("duplicate_row"), pa.scalar(ID_COLLISION))
+    reason = pc.if_else(pa.array(same_row), pa.scalar(DUPLICATE_ROW), pa.scalar(ID_COLLISION))
     position = np.full(len(kept), -1, dtype=np.int64)
     position[some["ordinal"].to_numpy()[later]] = np.flatnonzero(later)
     where = pa.array(position, mask=position < 0)

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from audit_pipeline import schemas
 from audit_pipeline.corpus.batches import cells_of
+from audit_pipeline.corpus.reasons import ID_COLLISION
 from audit_pipeline.index.placeholders import blank_texts, placeholder_rows
 from audit_pipeline.index.snapshot import USABLE, VECTOR_STATES, WRONG_DIMENSION
 from audit_pipeline.index.text_drift import drifts_of
@@ -104,7 +105,7 @@ def compare(
         if rejected is not None and len(rejected) and has_text:
             replaced, stands = _instead(rows, store, rejected)
         lost = pc.or_(absent, pc.is_in(store_ids, value_set=replaced))
-        why = pc.if_else(absent, "not_in_table", "id_collision")
+        why = pc.if_else(absent, "not_in_table", ID_COLLISION)
         missing = Flagged(store_ids.filter(lost), _one(store["batch"]).filter(lost), why.filter(lost))
         known = pc.or_(pc.is_in(ids, value_set=store_ids), pc.is_in(ids, value_set=left_out))
         unknown = pc.and_(pc.invert(known), pa.array(~placeholder))
@@ -128,7 +129,7 @@ def compare(
         store_rows=expected,
         compared=store is not None,
         missing=missing,
-        collided=refused.where(pc.and_not(_equal(refused.detail, "id_collision"), stands)),
+        collided=refused.where(pc.and_not(_equal(refused.detail, ID_COLLISION), stands)),
         orphans=orphans,
         duplicates=_duplicates(ids, batches),
         invalid=table.where(pa.array(bad & ~wrong)),
@@ -198,7 +199,7 @@ def _instead(rows: pa.Table, store: pa.Table, rejected: pa.Table) -> tuple[pa.Ar
 
     (ids of the store's rows that another stands for, (rejected,) bool of those that stand in the table).
     """
-    repeated = _equal(_one(rejected["reason"]), "id_collision").to_numpy(zero_copy_only=False)
+    repeated = _equal(_one(rejected["reason"]), ID_COLLISION).to_numpy(zero_copy_only=False)
     found = rows.select(["chunk_id", "text"]).filter(
         pc.and_(_differing(rows, store), pc.is_in(_one(rows["chunk_id"]), value_set=_one(rejected["chunk_id"])))
     )

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from audit_pipeline.corpus.batches import parse_batch_key
+from audit_pipeline.corpus.reasons import DUPLICATE_ROW, ID_COLLISION, MISSING_ID
 from audit_pipeline.corpus.text import count_words, sha256_hex
 from audit_pipeline.index.placeholders import blank_texts, placeholder_rows
 from audit_pipeline.index.snapshot import TableSnapshot
@@ -24,7 +25,7 @@ LEAST_SHARED = 0.5
 """Share of the distinct texts of the smaller side that must stand on the other, where no id does: under it the texts
 are stored in another form than in the store, and every row would seem lost."""
 
-_REPEATED_IDS = pa.array(["id_collision", "duplicate_row"])
+_REPEATED_IDS = pa.array([ID_COLLISION, DUPLICATE_ROW])
 _WHITE_SPACE = r"[\s\p{Z}]+"
 
 
@@ -104,7 +105,7 @@ def _share_an_id(table: pa.Array, store: pa.Array) -> bool:
 def _nameless_by_text(rejected: pa.Table, rows: pa.Table, free: pa.Array, absent: tuple[str, ...]) -> pa.Table:
     """The rejected rows, those without an id under that of the ``free`` (rows,) table row with their text, if any."""
     numbered = rejected.append_column("ordinal", _ordinals(rejected))
-    nameless = _with_text(numbered.filter(pc.equal(rejected["reason"], "missing_id")))
+    nameless = _with_text(numbered.filter(pc.equal(rejected["reason"], MISSING_ID)))
     if not len(nameless):
         return rejected
     rows = rows.filter(free)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from audit_pipeline.config import IndexAuditSettings
-from audit_pipeline.corpus.validation import TEXTLESS
+from audit_pipeline.corpus.reasons import ID_COLLISION, TEXTLESS
 from audit_pipeline.findings import Finding
 from audit_pipeline.index.comparison import Comparison, Flagged
 from audit_pipeline.index.flagged_findings import Kind, scoped, told
@@ -147,7 +147,7 @@ def row_findings(comparison: Comparison, settings: IndexAuditSettings, paired: P
 def _of_shared_ids(finding: Finding, managed: bool) -> Finding:
     """Says of rows that are missing because another row has their id that an ingest does not bring them back."""
     kinds = finding.evidence.get("kinds", {})
-    shared = kinds.get("id_collision", 0)
+    shared = kinds.get(ID_COLLISION, 0)
     if not shared:
         return finding
     which = ", the earliest by date and then by source" if managed else ""

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from audit_pipeline.config import IndexAuditSettings
+from audit_pipeline.corpus.reasons import ID_COLLISION
 from audit_pipeline.index.exact import TIE_TOLERANCE, ExactSearch
 from audit_pipeline.index.snapshot import TableSnapshot, VariantFunction
 from audit_pipeline.retrieval.ranking import Identities
@@ -167,7 +168,7 @@ def collided_texts(rejected: pa.Table | None, chunk_ids: list[str]) -> dict[str,
     if rejected is None or not chunk_ids:
         return {}
     collided = pc.and_(
-        pc.equal(rejected["reason"], "id_collision"), pc.is_in(rejected["chunk_id"], value_set=pa.array(chunk_ids))
+        pc.equal(rejected["reason"], ID_COLLISION), pc.is_in(rejected["chunk_id"], value_set=pa.array(chunk_ids))
     )
     rows = rejected.select(["chunk_id", "text"]).filter(collided)
     found: dict[str, set[str]] = {}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from audit_pipeline.corpus.batches import parse_batch_key
-from audit_pipeline.corpus.validation import ID_COLLISION, OWNED_BY
+from audit_pipeline.corpus.reasons import ID_COLLISION, OWNED_BY
 from audit_pipeline.plural import counted, some
 from audit_pipeline.stages.batches import ObservedBatch, rows_that_would_vanish, unusable_vectors
 from audit_pipeline.stages.ingest import integrity_faults, pending_folder, pending_manifest, rejection_reasons

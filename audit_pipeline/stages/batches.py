@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from audit_pipeline.corpus.batches import parse_batch_key, slug
-from audit_pipeline.corpus.rejections import BEFORE_START
+from audit_pipeline.corpus.reasons import BEFORE_START
 from audit_pipeline.corpus.scans import StoreScan
 from audit_pipeline.corpus.text import is_blank
 from audit_pipeline.encoder.fidelity import MISALIGNED, ROLE_MISMATCH, VECTOR_DRIFT

@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 
 from audit_pipeline import schemas
 from audit_pipeline.corpus.batches import parse_batch_key
+from audit_pipeline.corpus.reasons import TEXTLESS
 from audit_pipeline.corpus.rejections import rejection_findings
 from audit_pipeline.corpus.text import count_words, is_blank, sha256_hex
-from audit_pipeline.corpus.validation import TEXTLESS
 from audit_pipeline.encoder.sampling import fields_of
 from audit_pipeline.errors import AuditInputError
 from audit_pipeline.index.pairing import Paired, pair_with_store

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from audit_pipeline.corpus.batches import parse_batch_key
-from audit_pipeline.corpus.validation import ID_COLLISION
+from audit_pipeline.corpus.reasons import ID_COLLISION
 from audit_pipeline.findings import Finding
 from audit_pipeline.stages.workspace import Workspace
 

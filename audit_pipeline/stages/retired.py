@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 
 from audit_pipeline import schemas
 from audit_pipeline.corpus.batches import parse_batch_key, slug
+from audit_pipeline.corpus.reasons import ID_COLLISION, OWNED_BY
 from audit_pipeline.corpus.scans import BatchInfo, StoreRows, content_hash
-from audit_pipeline.corpus.validation import ID_COLLISION, OWNED_BY
 from audit_pipeline.stages.unsettled import begun
 from audit_pipeline.stages.workspace import Workspace
 from audit_pipeline.state import read_table

@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 
 from audit_pipeline import schemas
 from audit_pipeline.corpus.batches import parse_batch_key
+from audit_pipeline.corpus.reasons import ID_COLLISION
 from audit_pipeline.corpus.scans import StoreRows, content_hash
 from audit_pipeline.corpus.text import count_words, sha256_hex
-from audit_pipeline.corpus.validation import ID_COLLISION
 from audit_pipeline.stages.retired import given_up
 from audit_pipeline.stages.unsettled import begun
 from audit_pipeline.stages.workspace import Workspace

@@ -15,9 +15,9 @@ import pytest
 
 from audit_pipeline.corpus import labelled_queries
 from audit_pipeline.corpus.labelled_queries import read_labelled_queries
+from audit_pipeline.corpus.reasons import REASONS
 from audit_pipeline.corpus.rejections import rejection_findings
 from audit_pipeline.corpus.scans import StoreRows
-from audit_pipeline.corpus.validation import REASONS
 from audit_pipeline.duplicates import findings, labelled_pairs
 from audit_pipeline.duplicates.labelled_pairs import validate_labelled_pairs
 from audit_pipeline.duplicates.rows import nodes_of

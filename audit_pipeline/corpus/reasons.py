@@ -1,5 +1,6 @@
-"""The codes of why a row of the source store is rejected. Which row gets which is told in validation and the readers,
-what a code means for the index in rejections; the reasons of rejected labels are others.
+"""Why a row of the source store is rejected, by code. Which row gets which code is not told here, nor what it means.
+
+validation.py and the readers give the codes, rejections.py says what they mean for the index.
 """
 
 BAD_DATE = "bad_date"

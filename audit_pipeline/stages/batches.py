@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from audit_pipeline.corpus.arrays import among, without
 from audit_pipeline.corpus.batches import parse_batch_key, slug
 from audit_pipeline.corpus.reasons import BEFORE_START
 from audit_pipeline.corpus.scans import StoreScan
@@ -204,7 +205,7 @@ def rows_that_would_vanish(workspace: Workspace, key: str) -> dict[str, int]:
     chunks = pending_chunks(workspace, key)
     rejected = read_table(pending_folder(workspace, key) / "rejected.parquet", ["reason"])
     held = read_table(workspace.generation(known) / "chunks.parquet", ["chunk_id"])["chunk_id"]
-    lost = _without(held, chunks["chunk_id"])
+    lost = without(held, chunks["chunk_id"])
     if len(rejected) and not len(chunks) and len(_in_no_other_batch(workspace, key, lost)):
         return {"rejected": len(rejected), "rows_in_table": known.rows}
     undated = _rows_without_a_day(workspace, key, lost, emptied=not len(chunks))
@@ -221,7 +222,7 @@ def _rows_without_a_day(workspace: Workspace, key: str, lost: pa.ChunkedArray, *
     unplaced = unplaced.filter(pc.not_equal(unplaced["reason"], BEFORE_START))
     if not len(unplaced):
         return 0
-    stranded = lost.filter(pc.is_in(lost, value_set=unplaced["chunk_id"].drop_null().combine_chunks()))
+    stranded = lost.filter(among(lost, unplaced["chunk_id"].drop_null()))
     stranded = _in_no_other_batch(workspace, key, stranded)
     source = parse_batch_key(key)[1]
     nameless = unplaced.filter(pc.fill_null(is_blank(unplaced["chunk_id"]), True))["source"].to_pylist()
@@ -236,12 +237,8 @@ def _in_no_other_batch(workspace: Workspace, key: str, ids: pa.ChunkedArray) -> 
     scan = workspace.scan()
     for other, info in scan.batches.items() if len(ids) else ():
         if other != key and scan.unread_for(info.slug) is None:
-            ids = _without(ids, workspace.store.read_batch(other).chunks["chunk_id"])
+            ids = without(ids, workspace.store.read_batch(other).chunks["chunk_id"])
     return ids
-
-
-def _without(ids: pa.ChunkedArray, others: pa.ChunkedArray) -> pa.ChunkedArray:
-    return ids.filter(pc.invert(pc.is_in(ids, value_set=others.combine_chunks())))
 
 
 def unusable_vectors(workspace: Workspace, key: str) -> dict[str, int]:

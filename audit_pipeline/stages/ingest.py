@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from audit_pipeline.corpus.arrays import among
 from audit_pipeline.corpus.batches import parse_batch_key, period_start
 from audit_pipeline.corpus.sampling import stratify
 from audit_pipeline.corpus.scans import BatchInfo, StoreScan
@@ -191,7 +192,7 @@ def _refuse_ids_of_unread(workspace: Workspace, key: str, ids: pa.ChunkedArray) 
         if manifest.key == key or scan.unread_for(parse_batch_key(manifest.key)[1]) is None:
             continue
         held = read_table(workspace.generation(manifest) / "chunks.parquet", ["chunk_id"])["chunk_id"]
-        if pc.any(pc.is_in(ids, value_set=held.combine_chunks())).as_py():
+        if pc.any(among(ids, held)).as_py():
             raise BatchInputError(
                 f"{workspace.settings.name}: batch {key} has ids of batch {manifest.key}, whose source cannot be read: "
                 "mend that source first"

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from audit_pipeline.corpus.arrays import without
 from audit_pipeline.corpus.batches import parse_batch_key
 from audit_pipeline.errors import BatchInputError
 from audit_pipeline.stages.ingest import BatchChange
@@ -27,7 +28,7 @@ def moves_between(workspace: Workspace, changes: Sequence[BatchChange]) -> dict[
     lost = {}
     for key, manifest in known.items():
         held = read_table(workspace.generation(manifest) / "chunks.parquet", ["chunk_id"])["chunk_id"].combine_chunks()
-        lost[key] = held.filter(pc.invert(pc.is_in(held, value_set=now[key])))
+        lost[key] = without(held, now[key])
     # One look for all of them: batch by batch it grows with the square of their number, and there may be thousands.
     heirs = pc.index_in(pa.concat_arrays(lost.values()), value_set=pa.concat_arrays(now.values()))
     found: dict[str, set[str]] = {}

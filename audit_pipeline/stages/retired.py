@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from audit_pipeline import schemas
+from audit_pipeline.corpus.arrays import among, without
 from audit_pipeline.corpus.batches import parse_batch_key, slug
 from audit_pipeline.corpus.reasons import ID_COLLISION, OWNED_BY
 from audit_pipeline.corpus.scans import BatchInfo, StoreRows, content_hash
@@ -44,8 +45,8 @@ def yield_to_retired(workspace: Workspace, key: str, rows: StoreRows) -> Yielded
         if source not in retired or manifest.key == key or not manifest.rows:
             continue
         ids = chunks["chunk_id"]
-        held = _without(_ids(workspace, manifest.key), given_up(workspace, manifest.key))
-        theirs = pc.and_not(pc.is_in(ids, value_set=held), pc.is_in(ids, value_set=own))
+        held = without(_ids(workspace, manifest.key), given_up(workspace, manifest.key))
+        theirs = pc.and_not(among(ids, held), among(ids, own))
         if not pc.any(theirs).as_py():
             continue
         detail = f"{OWNED_BY}{manifest.key}, whose source is retired"
@@ -73,7 +74,7 @@ def remembered(workspace: Workspace, key: str) -> Remembered | None:
         return None
     folder = workspace.state.batch(key) / generation
     chunks, rejected = read_table(folder / "chunks.parquet"), read_table(folder / "rejected.parquet")
-    gone = pc.is_in(chunks["chunk_id"], value_set=given_up(workspace, key))
+    gone = among(chunks["chunk_id"], given_up(workspace, key))
     chunks = chunks.filter(pc.invert(gone))
     place = chunks.schema.get_field_index("n_tokens")  # counted anew: the encoder may be another one
     chunks = chunks.set_column(place, chunks.schema.field(place), pa.nulls(len(chunks), pa.int32()))
@@ -112,11 +113,7 @@ def given_up(workspace: Workspace, key: str) -> pa.Array:
     if not len(taken):
         return taken
     there = ids_of_batch(workspace.index_uri, settings.table, key, storage_options=settings.storage_options)
-    return _without(taken, there.combine_chunks())
-
-
-def _without(ids: pa.Array, others: pa.Array) -> pa.Array:
-    return ids.filter(pc.invert(pc.is_in(ids, value_set=others)))
+    return without(taken, there)
 
 
 def _ids(workspace: Workspace, key: str) -> pa.Array:

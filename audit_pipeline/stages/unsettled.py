@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from filelock import FileLock
 
+from audit_pipeline.corpus.arrays import among
 from audit_pipeline.errors import BatchInputError
 from audit_pipeline.stages.workspace import BatchManifest, Workspace
 from audit_pipeline.state import read_json, read_table, write_json
@@ -122,7 +123,7 @@ def unsettled_keys(workspace: Workspace) -> set[str]:
 
 def _holds(generation: Path, ids: Iterable[str]) -> bool:
     held = read_table(generation / "chunks.parquet", ["chunk_id"])["chunk_id"]
-    return bool(pc.any(pc.is_in(held, value_set=pa.array(ids, held.type))).as_py())
+    return bool(pc.any(among(held, pa.array(ids, held.type))).as_py())
 
 
 def _locked(workspace: Workspace, key: str) -> AbstractContextManager[object]:

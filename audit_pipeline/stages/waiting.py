@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from audit_pipeline import schemas
+from audit_pipeline.corpus.arrays import among, without
 from audit_pipeline.corpus.batches import parse_batch_key
 from audit_pipeline.corpus.reasons import ID_COLLISION
 from audit_pipeline.corpus.scans import StoreRows, content_hash
@@ -40,14 +41,14 @@ def keep_until_taken(workspace: Workspace, key: str, rows: StoreRows) -> Kept:
         return Kept(rows, [], "")
     held = _held(workspace, key)
     lost = held["chunk_id"].combine_chunks()
-    lost = lost.filter(_among(lost, rejected["chunk_id"].filter(collided)))
-    lost = lost.filter(pc.invert(_among(lost, rows.chunks["chunk_id"])))
+    lost = lost.filter(among(lost, rejected["chunk_id"].filter(collided)))
+    lost = without(lost, rows.chunks["chunk_id"])
     theirs = _ids_of_never_brought_in(workspace, key, lost)
     if not theirs:
         return Kept(rows, [], "")
     ids = pa.chunked_array(list(theirs.values()))
-    first = _first_of_each(rejected, pc.and_(collided, _among(rejected["chunk_id"], ids)))
-    kept = held.filter(_among(held["chunk_id"], ids)).sort_by("chunk_id")
+    first = _first_of_each(rejected, pc.and_(collided, among(rejected["chunk_id"], ids)))
+    kept = held.filter(among(held["chunk_id"], ids)).sort_by("chunk_id")
     texts = rejected["text"].take(first)
     fresh = {"text": texts, "text_sha256": sha256_hex(texts), "n_words": count_words(texts)}
     fresh["n_tokens"] = pa.nulls(len(kept), pa.int32())  # counted anew: the encoder may be another one
@@ -69,10 +70,10 @@ def _held(workspace: Workspace, key: str) -> pa.Table:
         index = workspace.settings.index
         there = ids_of_batch(workspace.index_uri, index.table, key, storage_options=index.storage_options)
         written = read_table(path) if path.exists() else held
-        held = written.filter(_among(written["chunk_id"], there))
+        held = written.filter(among(written["chunk_id"], there))
     if known is not None:
         last = read_table(workspace.generation(known) / "chunks.parquet")
-        gone = pc.or_(*(_among(last["chunk_id"], ids) for ids in (given_up(workspace, key), held["chunk_id"])))
+        gone = pc.or_(*(among(last["chunk_id"], ids) for ids in (given_up(workspace, key), held["chunk_id"])))
         held = pa.concat_tables([held, last.filter(pc.invert(gone))])
     return held
 
@@ -89,7 +90,7 @@ def _ids_of_never_brought_in(workspace: Workspace, key: str, ids: pa.Array) -> d
             continue
         if workspace.manifest(other) is not None:
             continue
-        theirs = _among(ids, workspace.store.read_batch(other).chunks["chunk_id"])
+        theirs = among(ids, workspace.store.read_batch(other).chunks["chunk_id"])
         if pc.any(theirs).as_py():
             found[other] = ids.filter(theirs)
             ids = ids.filter(pc.invert(theirs))
@@ -104,8 +105,3 @@ def _first_of_each(rejected: pa.Table, which: pa.Array) -> pa.Array:
     order = order.sort_by([("id", "ascending"), ("sha256", "ascending"), ("place", "ascending")])
     ids = order["id"].to_numpy(zero_copy_only=False)
     return order["place"].combine_chunks().filter(pa.array(np.append(True, ids[1:] != ids[:-1])))
-
-
-def _among(ids: pa.Array | pa.ChunkedArray, others: pa.Array | pa.ChunkedArray) -> pa.Array:
-    found = pc.is_in(ids, value_set=others.combine_chunks() if isinstance(others, pa.ChunkedArray) else others)
-    return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found

@@ -18,9 +18,10 @@ from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.errors import reason_of
 from audit_pipeline.orchestration.component import build_defs
 from audit_pipeline.orchestration.doctor_automation import alerts, automation, daemon
-from audit_pipeline.orchestration.home import PROCESS_TAG, freeing_command, other_host, process_lives, unfinished_runs
+from audit_pipeline.orchestration.home import PROCESS_TAG, other_host, process_lives, unfinished_runs
 from audit_pipeline.orchestration.naming import audit_job_name, ingest_job_name, source_partitions_name
 from audit_pipeline.orchestration.partitions import batch_partitions
+from audit_pipeline.orchestration.pools import freeing_command
 from audit_pipeline.plural import counted
 from audit_pipeline.stages import doctor, doctor_sources
 from audit_pipeline.stages.doctor import Check, Line

@@ -22,13 +22,12 @@ from audit_pipeline.orchestration.component import build_defs
 from audit_pipeline.orchestration.home import (
     end_dead_runs,
     locked,
-    look_at_pools,
     prepare_home,
     process_tag,
-    watched_pools,
 )
 from audit_pipeline.orchestration.naming import REASON_TAG, audit_job_name, ingest_job_name, source_partitions_name
 from audit_pipeline.orchestration.planned import planned
+from audit_pipeline.orchestration.pools import look_at_pools, watched_pools
 from audit_pipeline.orchestration.workspaces import workspace_for
 from audit_pipeline.plural import counted
 from audit_pipeline.settings_file import check_label_files

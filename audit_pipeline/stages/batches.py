@@ -19,14 +19,8 @@ from audit_pipeline.corpus.text import is_blank
 from audit_pipeline.encoder.fidelity import MISALIGNED, ROLE_MISMATCH, VECTOR_DRIFT
 from audit_pipeline.findings import Finding
 from audit_pipeline.plural import counted, some
-from audit_pipeline.stages.ingest import (
-    FAULTS,
-    BatchChange,
-    changed_batches,
-    integrity_faults,
-    pending_chunks,
-    pending_folder,
-)
+from audit_pipeline.stages.changes import BatchChange, changed_batches
+from audit_pipeline.stages.ingest import FAULTS, integrity_faults, pending_chunks, pending_folder
 from audit_pipeline.stages.limits import CheckOutcome
 from audit_pipeline.stages.retired import retired_slugs
 from audit_pipeline.stages.texts import embedded

@@ -17,7 +17,8 @@ from audit_pipeline.corpus.scans import BatchInfo, StoreScan
 from audit_pipeline.errors import AuditInputError
 from audit_pipeline.plural import counted
 from audit_pipeline.stages.batches import batches_to_bring_in
-from audit_pipeline.stages.ingest import BatchChange, generation_of, kept_beside_the_store
+from audit_pipeline.stages.changes import BatchChange, kept_beside_the_store
+from audit_pipeline.stages.ingest import generation_of
 from audit_pipeline.stages.workspace import Workspace
 from audit_pipeline.state import read_json, write_json
 

@@ -16,7 +16,7 @@ from audit_pipeline.encoder.truncation_probe import LONG_ROWS, MOST_ENCODINGS
 from audit_pipeline.plural import counted
 from audit_pipeline.stages.asked_again import asked_sentences
 from audit_pipeline.stages.both_sides import both_sides_texts
-from audit_pipeline.stages.ingest import BatchChange
+from audit_pipeline.stages.changes import BatchChange
 from audit_pipeline.stages.regime import texts_to_ask
 from audit_pipeline.stages.retired import remembered
 from audit_pipeline.stages.texts import embedded

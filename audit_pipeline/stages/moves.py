@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from audit_pipeline.corpus.arrays import without
 from audit_pipeline.corpus.batches import parse_batch_key
 from audit_pipeline.errors import BatchInputError
-from audit_pipeline.stages.ingest import BatchChange
+from audit_pipeline.stages.changes import BatchChange
 from audit_pipeline.stages.retired import retired_slugs
 from audit_pipeline.stages.workspace import Workspace
 from audit_pipeline.state import read_table

@@ -11,7 +11,7 @@ import lancedb
 from audit_pipeline.orchestration.corpus_assets import CORPUS_ASSETS
 from audit_pipeline.report.loading import load
 from audit_pipeline.settings_file import parse_settings
-from audit_pipeline.stages import ingest
+from audit_pipeline.stages import changes, ingest
 from audit_pipeline.stages.workspace import Workspace
 
 BATCH_STAGES = (
@@ -37,7 +37,7 @@ def audited_managed(folder: Path, model: str, rows: list[tuple[str, str | None]]
         "sample": {"arms": 0},
     }
     workspace = Workspace(parse_settings(attributes | settings, "test", folder), folder / "state")
-    for change in ingest.changed_batches(workspace):
+    for change in changes.changed_batches(workspace):
         for stage in BATCH_STAGES:
             stage(workspace, change.key)
     for asset in CORPUS_ASSETS:

@@ -10,7 +10,7 @@ import pytest
 
 from audit_pipeline.orchestration.corpus_assets import CORPUS_ASSETS
 from audit_pipeline.settings_file import parse_settings
-from audit_pipeline.stages import ingest
+from audit_pipeline.stages import changes, ingest
 from audit_pipeline.stages.workspace import Workspace
 from audit_pipeline_tests.cases.conftest import Corpus
 from audit_pipeline_tests.cases.managed import BATCH_STAGES
@@ -36,7 +36,7 @@ def test_the_batch_left_behind_is_named(tmp_path: Path, corpus: Corpus, whole: b
         return Workspace(parse_settings(attributes, "test", tmp_path), tmp_path / "state")
 
     def ingest_all(made: Workspace, *days: str) -> None:
-        for change in ingest.changed_batches(made):
+        for change in changes.changed_batches(made):
             if change.key.startswith(days):
                 for stage in BATCH_STAGES:
                     stage(made, change.key)
@@ -62,7 +62,7 @@ def test_an_ingest_compares_each_vector_it_wrote_with_its_text(tmp_path: Path, c
     source = {"name": "docs", "uri": "rows.jsonl", "format": "jsonl", "ingestion_date": OLD}
     attributes = {"name": "managed", "sources": [source], "encoder": {"model": corpus.model}}
     made = Workspace(parse_settings(attributes, "test", tmp_path), tmp_path / "state")
-    (change,) = ingest.changed_batches(made)
+    (change,) = changes.changed_batches(made)
     written, check = BATCH_STAGES[:-2], ingest.check_batch_integrity
     for stage in (*written, check):
         stage(made, change.key)

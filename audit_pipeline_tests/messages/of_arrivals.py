@@ -7,7 +7,8 @@ import dagster as dg
 from audit_pipeline.errors import BatchInputError
 from audit_pipeline.orchestration import running
 from audit_pipeline.orchestration.running import at_home, execute, refuse_unknown_source
-from audit_pipeline.stages.ingest import changed_batches, finish_batch, ingest_chunks, ingest_index_rows
+from audit_pipeline.stages.changes import changed_batches
+from audit_pipeline.stages.ingest import finish_batch, ingest_chunks, ingest_index_rows
 from audit_pipeline.stages.moves import refuse_to_lose
 from audit_pipeline.stages.unsettled import begin_writing, end_writing
 from audit_pipeline.stages.workspace import Workspace

@@ -13,7 +13,7 @@ from audit_pipeline.orchestration import running
 from audit_pipeline.orchestration.running import dry_run_line, plan
 from audit_pipeline.orchestration.workspaces import workspace_for
 from audit_pipeline.settings_file import parse_settings
-from audit_pipeline.stages.ingest import changed_batches
+from audit_pipeline.stages.changes import changed_batches
 
 
 def settings(folder: Path, **attributes: str) -> IndexAuditSettings:

@@ -9,8 +9,9 @@ from typing import Any
 import lancedb
 import pytest
 
+from audit_pipeline.stages.changes import BatchChange, changed_batches
 from audit_pipeline.stages.grid import EMPTY
-from audit_pipeline.stages.ingest import BatchChange, changed_batches, generation_of
+from audit_pipeline.stages.ingest import generation_of
 from audit_pipeline.stages.workspace import BatchManifest, Workspace
 from audit_pipeline_tests.stages.builders import TODAY, workspace, write_rows
 

@@ -18,8 +18,9 @@ from audit_pipeline.corpus.docstrings import find_modules
 from audit_pipeline.corpus.stamps import store_stamp
 from audit_pipeline.errors import AuditInputError
 from audit_pipeline.stages import discovery
+from audit_pipeline.stages.changes import BatchChange, changed_batches
 from audit_pipeline.stages.discovery import Discovery, discover, find_first_day, look_at_table
-from audit_pipeline.stages.ingest import BatchChange, changed_batches, generation_of
+from audit_pipeline.stages.ingest import generation_of
 from audit_pipeline.stages.workspace import BatchManifest, Workspace
 from audit_pipeline.state import write_json
 from audit_pipeline_tests.stages.builders import TODAY, workspace

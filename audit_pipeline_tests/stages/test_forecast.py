@@ -9,8 +9,8 @@ import pytest
 
 from audit_pipeline.encoder.models import Encoder
 from audit_pipeline.encoder.roles import arms_of
+from audit_pipeline.stages.changes import changed_batches
 from audit_pipeline.stages.forecast import Forecast, forecast
-from audit_pipeline.stages.ingest import changed_batches
 from audit_pipeline.stages.workspace import Workspace
 from audit_pipeline_tests.stages.builders import workspace, write_rows
 

@@ -23,7 +23,7 @@ from lancedb.table import LanceTable
 from audit_pipeline.encoder.models import Encoder
 from audit_pipeline.errors import AuditInputError
 from audit_pipeline.stages.batches import rows_that_would_vanish
-from audit_pipeline.stages.ingest import changed_batches
+from audit_pipeline.stages.changes import changed_batches
 from audit_pipeline.stages.unsettled import unsettled_keys
 from audit_pipeline.stages.workspace import Workspace
 from audit_pipeline_tests.cases.managed import BATCH_STAGES

@@ -16,7 +16,7 @@ import pytest
 
 from audit_pipeline.encoder.models import Encoder
 from audit_pipeline.settings_file import load_settings
-from audit_pipeline.stages.ingest import changed_batches
+from audit_pipeline.stages.changes import changed_batches
 from audit_pipeline.stages.workspace import Workspace
 from audit_pipeline_tests.cases.managed import BATCH_STAGES
 from audit_pipeline_tests.encoder.planted import docstrings

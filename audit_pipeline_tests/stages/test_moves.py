@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from audit_pipeline.encoder.models import Encoder
-from audit_pipeline.stages.ingest import BatchChange, changed_batches, ingest_chunks, pending_manifest
+from audit_pipeline.stages.changes import BatchChange, changed_batches
+from audit_pipeline.stages.ingest import ingest_chunks, pending_manifest
 from audit_pipeline.stages.moves import in_order, moves_between
 from audit_pipeline_tests.stages.builders import workspace, write_rows
 

@@ -11,7 +11,8 @@ import pytest
 
 from audit_pipeline.stages import ingest
 from audit_pipeline.stages.batches import rows_that_would_vanish
-from audit_pipeline.stages.ingest import changed_batches, ingest_chunks, pending_manifest
+from audit_pipeline.stages.changes import changed_batches
+from audit_pipeline.stages.ingest import ingest_chunks, pending_manifest
 from audit_pipeline.stages.workspace import Workspace
 from audit_pipeline_tests.stages.builders import workspace, write_rows
 

@@ -114,7 +114,7 @@ def prepare(state: StateOption = None) -> None:
     from audit_pipeline.orchestration.home import prepare_home
     from audit_pipeline.orchestration.project import configured_indexes
     from audit_pipeline.orchestration.workspaces import workspace_for
-    from audit_pipeline.stages.discovery import find_first_day, first_day_words
+    from audit_pipeline.stages.sources import find_first_day, first_day_words
 
     root = root_of(state)
     prepare_home(root)

@@ -22,7 +22,8 @@ from audit_pipeline.orchestration.naming import (
 from audit_pipeline.orchestration.runs import batches_under_way
 from audit_pipeline.orchestration.workspaces import new_workspace
 from audit_pipeline.plural import counted, some
-from audit_pipeline.stages.discovery import Discovery, discover, look_at_table
+from audit_pipeline.stages.discovery import Discovery, discover
+from audit_pipeline.stages.table_look import look_at_table
 
 SOURCE_BATCHES = "source_batches"
 

@@ -35,10 +35,10 @@ from audit_pipeline.spelling import did_you_mean
 from audit_pipeline.stages.asked_again import asked_sentences
 from audit_pipeline.stages.batches import batches_to_bring_in
 from audit_pipeline.stages.changes import BatchChange
-from audit_pipeline.stages.discovery import batches_of_source, held_of_source, known_sources
 from audit_pipeline.stages.forecast import forecast
 from audit_pipeline.stages.ingest import integrity_faults
 from audit_pipeline.stages.moves import in_order, moves_between, refuse_to_lose
+from audit_pipeline.stages.sources import batches_of_source, held_of_source, known_sources
 from audit_pipeline.state import read_json
 
 LOGGER = logging.getLogger("audit_pipeline")

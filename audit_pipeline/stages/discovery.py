@@ -1,4 +1,4 @@
-"""What has arrived since the last look: batches to ingest, sources not seen before, a table's new version.
+"""What has arrived since the last look: batches to ingest, sources not seen before. A table's new version is elsewhere.
 
 Nothing is ingested or registered here, and nothing is known of Dagster but that it keeps a cursor between two looks.
 """
@@ -10,14 +10,12 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
-from audit_pipeline.corpus.batches import display_source, parse_batch_key, period_start, slug
+from audit_pipeline.corpus.batches import parse_batch_key
 from audit_pipeline.corpus.scans import BatchInfo, StoreScan
-from audit_pipeline.errors import AuditInputError
 from audit_pipeline.plural import counted
 from audit_pipeline.stages.batches import batches_to_bring_in
-from audit_pipeline.stages.changes import BatchChange, kept_beside_the_store
+from audit_pipeline.stages.changes import BatchChange
 from audit_pipeline.stages.ingest import generation_of
 from audit_pipeline.stages.workspace import Workspace
 from audit_pipeline.state import read_json, write_json
@@ -25,8 +23,6 @@ from audit_pipeline.state import read_json, write_json
 MEMORY = "memory"
 MOST_AT_ONCE = 200
 """Batches that one look requests; the next looks request the others. Every request is a run that Dagster keeps."""
-RESTLESS_LOOKS = 30
-"""Looks, one after the other, that found a table changed again and put its audit off."""
 
 
 @dataclass(frozen=True)
@@ -61,15 +57,6 @@ class Discovery:
     asked_before: list[str]
 
 
-@dataclass(frozen=True)
-class TableLook:
-    """Outcome of one look at an index as it stands: the key of the audit it asks for, None for none."""
-
-    run_key: str | None
-    notes: list[str]
-    cursor: str
-
-
 @dataclass
 class _Memory:
     """What one look tells the next: short digests of what was ``requested`` and is not up to date, by source the last
@@ -95,32 +82,6 @@ class _Memory:
         """Whether the content, as it was asked for last, was not up to date at the look before."""
         times = self.asked.get(cell, {}).get(generation, 0)
         return _digest(_run_key(cell, generation, max(times - 1, 0))) in self.requested
-
-
-def find_first_day(workspace: Workspace) -> dict[str, AuditInputError]:
-    """Remember the earliest date of a managed index's sources where no start is known, so that the grid has them all
-    from the first load on; the entries that could not be read, by name.
-
-    Loading definitions never reads data, so without this the first look would only find where the grid begins.
-    """
-    settings, state = workspace.settings, workspace.state
-    if not settings.index.managed or state.start_date(settings.start_date) is not None:
-        return {}
-    scan = workspace.scan()
-    if scan.earliest is not None:
-        state.extend_back_to(scan.earliest)
-    return scan.unread
-
-
-def first_day_words(workspace: Workspace) -> str:
-    """Since when an index has batches, in words."""
-    settings = workspace.settings
-    if not settings.index.managed:
-        return f"{settings.name} is audited as it stands"
-    first = workspace.state.start_date(settings.start_date)
-    if first is None:
-        return f"{settings.name} has no first day yet, for no dated row was found"
-    return f"{settings.name} begins on {first.isoformat()}"
 
 
 def discover(
@@ -177,72 +138,6 @@ def discover(
     sources = sorted({info.slug for info in scan.batches.values()} | known)
     asked_before = [one.change.key for one in eligible if one.digest in before]
     return Discovery(sources, asked, notes, _remember(workspace, memory, cursor), asked_before)
-
-
-def batches_of_source(
-    workspace: Workspace, source: str, since: dt.date | None, *, again: bool = False
-) -> list[BatchChange]:
-    """The batches of one source, by its name or its partition key, that are not up to date, from ``since`` on, by key.
-
-    ``again`` asks for those that are up to date as well, with the reason again: for where the table was damaged.
-    Raises AuditInputError where the source cannot be read, whatever is wrong with the others.
-    """
-    key = slug(source)
-    scan = workspace.scan(fresh=True)
-    error = scan.unread_for(key)
-    if error is not None:
-        raise error
-    grain = workspace.settings.ingestion_grain
-    first = period_start(since, grain) if since is not None else dt.date.min
-    changes = {change.key: change for change in batches_to_bring_in(workspace, scan)}
-    if again:
-        held = kept_beside_the_store(workspace) | {each: info.rows for each, info in scan.batches.items()}
-        changes = {each: BatchChange(each, "again", rows) for each, rows in held.items()} | changes
-    cells = [(changes[each], *parse_batch_key(each)) for each in sorted(changes)]
-    return [change for change, period, of in cells if of == key and period >= first]
-
-
-def held_of_source(workspace: Workspace, source: str, since: dt.date | None) -> int:
-    """How many batches the store holds of one source, from the period of ``since`` on."""
-    first = period_start(since, workspace.settings.ingestion_grain) if since is not None else dt.date.min
-    key = slug(source)
-    return sum(info.slug == key and info.period >= first for info in workspace.scan().batches.values())
-
-
-def known_sources(workspace: Workspace) -> dict[str, str]:
-    """Partition key -> name of every source of the settings, the store and earlier ingests."""
-    named = {slug(source.name): source.name for source in workspace.settings.sources if source.name != "*"}
-    ingested = {parse_batch_key(one.key)[1]: display_source(one.source) for one in workspace.manifests()}
-    return named | ingested | {key: display_source(raw) for key, raw in workspace.scan().slugs.items()}
-
-
-def look_at_table(workspace: Workspace, cursor: str | None) -> TableLook:
-    """Whether an index as it stands, or its source store, has changed since the audit that was last asked for.
-
-    A table that is still being written is waited for: its audit is asked for when two looks saw the same, or at the
-    latest after ``RESTLESS_LOOKS``, since some tables are written all day. An audit reads one version in any case.
-    """
-    from audit_pipeline.index.database import newest_versions
-
-    settings = workspace.settings.index
-    versions = newest_versions(workspace.index_uri, settings.table, settings.storage_options)
-    seen: dict[str, Any] = {"versions": versions}
-    if workspace.settings.sources:
-        scan = workspace.scan(again=True)
-        for error in scan.unread.values():
-            raise error
-        seen["batches"] = {key: info.content_hash for key, info in scan.batches.items()}
-    state = hashlib.sha256(json.dumps(seen, sort_keys=True).encode()).hexdigest()[:16]
-    before = json.loads(cursor) if cursor else {}
-    words = ", ".join(f"{name} at version {version}" for name, (version, _) in versions.items())
-    if before.get("asked") == state:
-        return TableLook(None, [f"no change since the last audit: {words}"], cursor or "")
-    restless = int(before.get("restless", 0)) + 1
-    if before.get("seen") != state and restless < RESTLESS_LOOKS:
-        note = f"changed: {words}; the audit is asked for when the next look sees the same"
-        return TableLook(None, [note], json.dumps({**before, "seen": state, "restless": restless}))
-    count = int(before.get("count", 0)) + 1
-    return TableLook(f"{count} {state}", [words], json.dumps({"asked": state, "seen": state, "count": count}))
 
 
 def _request(

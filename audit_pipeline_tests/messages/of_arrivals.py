@@ -14,7 +14,8 @@ from audit_pipeline.stages.unsettled import begin_writing, end_writing
 from audit_pipeline.stages.workspace import Workspace
 from audit_pipeline.state import write_table
 from audit_pipeline_tests.messages.case import Case, World
-from audit_pipeline_tests.stages.test_discovery import A, as_it_stands, ingest, two_sources, write
+from audit_pipeline_tests.stages.builders import as_it_stands
+from audit_pipeline_tests.stages.test_discovery import A, ingest, two_sources, write
 
 
 def ids_of_a_source_that_cannot_be_read(world: World) -> None:

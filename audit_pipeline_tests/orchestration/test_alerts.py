@@ -25,7 +25,8 @@ from audit_pipeline.webhook import NotPostedError
 from audit_pipeline_tests.encoder.embedding_server import EmbeddingServer, Reply, serving
 from audit_pipeline_tests.report.sample_audit import sample_audit
 from audit_pipeline_tests.report.test_alerts import LATE
-from audit_pipeline_tests.stages.test_discovery import as_it_stands, ingest, two_sources, write
+from audit_pipeline_tests.stages.builders import as_it_stands
+from audit_pipeline_tests.stages.test_discovery import ingest, two_sources, write
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*partitions_def:dagster.PreviewWarning")
 

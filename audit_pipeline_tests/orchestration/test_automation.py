@@ -16,7 +16,8 @@ from audit_pipeline.orchestration.component import build_defs
 from audit_pipeline.orchestration.corpus_assets import CORPUS_ASSETS
 from audit_pipeline_tests.orchestration.test_both_jobs import BATCH_ASSETS
 from audit_pipeline_tests.orchestration.test_runs import run_of
-from audit_pipeline_tests.stages.test_discovery import A, B, as_it_stands, ingest, two_sources, write
+from audit_pipeline_tests.stages.builders import as_it_stands
+from audit_pipeline_tests.stages.test_discovery import A, B, ingest, two_sources, write
 
 DAYS = ("2026-01-02", "2026-01-03")
 

@@ -29,3 +29,9 @@ def write_rows(folder: Path, rows: list[tuple[str, str, str, str]]) -> None:
     names = ("chunk_id", "source", "ingestion_date", "text")
     lines = [json.dumps(dict(zip(names, row, strict=True))) for row in rows]
     (folder / "rows.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def as_it_stands(folder: Path, **attributes: Any) -> Workspace:
+    """The workspace of an index that something else writes, without sources or encoder unless they are given."""
+    index = {"uri": "db", "table": "docs", "managed": False}
+    return workspace(folder, **{"sources": [], "index": index, "encoder": {"kind": "none"}, **attributes})

@@ -5,25 +5,20 @@ from __future__ import annotations
 import datetime as dt
 import json
 import os
-import shutil
 from pathlib import Path
 from typing import Any
 
 import lancedb
 import pytest
 
-from audit_pipeline.corpus import stamps
-from audit_pipeline.corpus import store as corpus_store
-from audit_pipeline.corpus.docstrings import find_modules
-from audit_pipeline.corpus.stamps import store_stamp
 from audit_pipeline.errors import AuditInputError
 from audit_pipeline.stages import discovery
 from audit_pipeline.stages.changes import BatchChange, changed_batches
-from audit_pipeline.stages.discovery import Discovery, discover, find_first_day, look_at_table
+from audit_pipeline.stages.discovery import Discovery, discover
 from audit_pipeline.stages.ingest import generation_of
 from audit_pipeline.stages.workspace import BatchManifest, Workspace
 from audit_pipeline.state import write_json
-from audit_pipeline_tests.stages.builders import TODAY, workspace
+from audit_pipeline_tests.stages.builders import workspace
 
 DAYS = ("2026-01-02", "2026-01-03", "2026-01-05")
 A, B = (tuple(f"{day}|{source}" for day in DAYS) for source in "ab")
@@ -259,117 +254,6 @@ def test_batches_before_the_grid_wait_for_a_reload_which_then_has_them(store: Pa
     assert [key for key, _ in asked(reloaded)] == sorted([*A[:2], *B[:2]])
 
 
-# The listing of the files
-
-
-def test_files_that_did_not_change_are_not_read_again(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = two_sources(store).scan(again=True)
-    with monkeypatch.context() as patch:
-        patch.setattr(corpus_store, "read_entry", lambda *_: pytest.fail("the files were read"))
-        assert two_sources(store).scan(again=True) == before
-    write(store, "a", {DAYS[0]: "another text"})
-    changed = two_sources(store).scan(again=True)
-    assert changed.batches.keys() == {A[0], *B}
-    assert changed.batches[A[0]].content_hash != before.batches[A[0]].content_hash
-
-
-def test_a_stamp_holds_for_the_same_files_settings_and_day_only(store: Path) -> None:
-    settings = two_sources(store).settings
-    stamp = store_stamp(settings, TODAY)
-    assert stamp == store_stamp(settings, TODAY)
-    others = {
-        store_stamp(settings, TODAY + dt.timedelta(days=1)),
-        store_stamp(two_sources(store, ingestion_grain="month").settings, TODAY),
-        store_stamp(two_sources(store, start_date="2026-01-03").settings, TODAY),
-    }
-    shutil.copy2(store / "a.jsonl", store / "c.jsonl")
-    more = [{"name": name, "uri": f"{name}.jsonl", "format": "jsonl"} for name in "abc"]
-    others.add(store_stamp(two_sources(store, sources=more).settings, TODAY))
-    assert len({stamp, *others}) == 5
-
-
-def test_a_file_that_was_just_written_is_no_proof_of_anything(store: Path) -> None:
-    settings = two_sources(store).settings
-    (store / "a.jsonl").touch()
-    assert store_stamp(settings, TODAY) is None
-    later = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=10)
-    assert store_stamp(settings, TODAY, now=later) is not None
-
-
-def test_installed_docstrings_have_a_stamp_too_which_another_file_changes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    entry = {"name": "p", "uri": "packaging", "format": "docstrings", "ingestion_date": "2024-11-08"}
-    settings = workspace(tmp_path, sources=[entry]).settings
-    stamp = store_stamp(settings, TODAY)
-    assert store_stamp(settings, TODAY) == stamp
-    monkeypatch.setattr(stamps, "find_modules", lambda entry: find_modules(entry)[1:])
-    assert len({stamp, store_stamp(settings, TODAY), None}) == 3
-
-
-# An index as it stands
-
-
-def as_it_stands(folder: Path, **attributes: Any) -> Workspace:
-    index = {"uri": "db", "table": "docs", "managed": False}
-    return workspace(folder, **{"sources": [], "index": index, "encoder": {"kind": "none"}, **attributes})
-
-
-def test_a_new_version_of_a_table_is_audited_once_it_is_left_alone(tmp_path: Path) -> None:
-    table = lancedb.connect(str(tmp_path / "db")).create_table("docs", [{"text": "one", "vector": [1.0, 0.0]}])
-    cursor, keys = None, []
-    for step in ("look", "look", "look", "write", "write", "look", "look", "look"):
-        if step == "write":
-            table.add([{"text": "two", "vector": [0.0, 1.0]}])
-        found = look_at_table(as_it_stands(tmp_path), cursor)
-        cursor = found.cursor
-        keys.append(found.run_key)
-    assert [key is not None for key in keys] == [False, True, False, False, False, True, False, False]
-    assert keys[1] != keys[5]
-    assert found.notes == ["no change since the last audit: docs at version 3"]
-
-
-def test_a_table_that_was_dropped_and_made_again_is_another_at_the_same_version(tmp_path: Path) -> None:
-    cursor, keys = None, []
-    for vector in ([1.0, 0.0], None, None, [0.0, 1.0], None, None):  # as many rows and bytes
-        if vector is not None:
-            shutil.rmtree(tmp_path / "db", ignore_errors=True)
-            database = lancedb.connect(str(tmp_path / "db"))
-            assert database.create_table("docs", [{"text": "one", "vector": vector}]).version == 1
-        found = look_at_table(as_it_stands(tmp_path), cursor)
-        cursor = found.cursor
-        keys.append(found.run_key is not None)
-    assert keys == [False, True, False, False, True, False]
-
-
-def test_a_table_that_is_written_all_day_is_audited_after_thirty_looks_and_then_again(tmp_path: Path) -> None:
-    table = lancedb.connect(str(tmp_path / "db")).create_table("docs", [{"text": "one", "vector": [1.0, 0.0]}])
-    cursor, asked_at = None, []
-    for look in range(1, 64):
-        table.add([{"text": f"at look {look}", "vector": [1.0, 0.0]}])
-        found = look_at_table(as_it_stands(tmp_path), cursor)
-        cursor = found.cursor
-        if found.run_key:
-            asked_at.append(look)
-    assert asked_at == [30, 60]
-
-
-def test_a_changed_source_store_has_the_table_audited_too(store: Path) -> None:
-    lancedb.connect(str(store / "db")).create_table("docs", [{"chunk_id": "x", "text": "one", "vector": [1.0, 0.0]}])
-    sources = [{"name": "a", "uri": "a.jsonl", "format": "jsonl"}]
-    cursor, keys = None, []
-    for changed in (False, False, False, True, False, False):
-        if changed:
-            write(store, "a", {DAYS[0]: "another text"})
-        found = look_at_table(as_it_stands(store, sources=sources), cursor)
-        cursor = found.cursor
-        keys.append(found.run_key is not None)
-    assert keys == [False, True, False, False, True, False]
-    (store / "a.jsonl").write_text("{broken\n", encoding="utf-8")
-    with pytest.raises(AuditInputError, match=r"a\.jsonl"):
-        look_at_table(as_it_stands(store, sources=sources), cursor)
-
-
 def test_a_cursor_stays_small_and_one_that_was_not_kept_costs_nothing(store: Path) -> None:
     days = [(dt.date(2020, 1, 1) + dt.timedelta(days=n)).isoformat() for n in range(300)]
     write(store, "a", {day: f"a on {day}" for day in days})
@@ -392,35 +276,3 @@ def test_a_cursor_from_before_memories_were_files_is_understood(store: Path) -> 
     assert discover(two_sources(store), memory.read_text(encoding="utf-8")).requests == []
     memory.unlink()  # its batches are asked for again, by keys that Dagster knows
     assert asked(discover(two_sources(store), first.cursor)) == asked(first)
-
-
-# The first day of the grid
-
-
-def test_the_first_day_is_found_once_and_before_any_batch_is_asked_for(store: Path) -> None:
-    work = two_sources(store)
-    assert find_first_day(work) == {}
-    assert work.state.start_date(None) == dt.date(2026, 1, 2)
-    found = discover(two_sources(store), None, grid_start=work.state.start_date(None))
-    assert [change for change, _ in asked(found)] == sorted([*A, *B])
-    assert found.notes == []
-    write(store, "a", {"2025-12-31": "older"})
-    assert find_first_day(two_sources(store)) == {}
-    assert work.state.start_date(None) == dt.date(2026, 1, 2), "known: the next look extends it, this one costs nothing"
-
-
-def test_the_first_day_is_that_of_the_sources_that_can_be_read(store: Path) -> None:
-    (store / "a.jsonl").write_text("no json\n", encoding="utf-8")
-    write(store, "b", {"2026-01-03": "one"})
-    work = two_sources(store)
-    assert list(find_first_day(work)) == ["a"]
-    assert work.state.start_date(None) == dt.date(2026, 1, 3)
-
-
-def test_no_source_is_read_for_the_first_day_where_the_settings_name_it_or_the_index_is_not_ours(
-    store: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(corpus_store.SourceStore, "scan", lambda *_, **__: pytest.fail("the sources were read"))
-    assert find_first_day(two_sources(store, start_date="2025-01-01")) == {}
-    other = {"uri": "db", "table": "docs", "managed": False}
-    assert find_first_day(two_sources(store, index=other)) == {}

@@ -14,9 +14,9 @@ import pytest
 
 from audit_pipeline.encoder.models import Encoder
 from audit_pipeline.stages.changes import BatchChange, changed_batches
-from audit_pipeline.stages.discovery import batches_of_source
 from audit_pipeline.stages.forecast import forecast
 from audit_pipeline.stages.ingest import integrity_faults
+from audit_pipeline.stages.sources import batches_of_source
 from audit_pipeline.stages.workspace import Workspace
 from audit_pipeline_tests.cases.managed import BATCH_STAGES
 from audit_pipeline_tests.encoder.planted import docstrings

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Set
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +21,7 @@ from audit_pipeline.encoder.fidelity import MISALIGNED, ROLE_MISMATCH, VECTOR_DR
 from audit_pipeline.findings import Finding
 from audit_pipeline.plural import counted, some
 from audit_pipeline.stages.changes import BatchChange, changed_batches
-from audit_pipeline.stages.ingest import FAULTS, integrity_faults, pending_chunks, pending_folder
+from audit_pipeline.stages.ingest import FAULTS, integrity_faults, pending_chunks, pending_folder, pending_generation
 from audit_pipeline.stages.limits import CheckOutcome
 from audit_pipeline.stages.retired import retired_slugs
 from audit_pipeline.stages.texts import embedded
@@ -90,22 +91,26 @@ def no_failed_batches(workspace: Workspace, under_way: Set[str] = frozenset()) -
     left = dict.fromkeys(unfinished - mended_batches(workspace, unfinished), "not finished")
     for manifest in whole:
         started = (workspace.state.batch(manifest.key) / "pending.json").exists()
-        if started and manifest.key not in unfinished and (faults := integrity_faults(workspace, manifest.key)):
-            failed[manifest.key] = ", ".join(faults)
+        if not started or manifest.key in unfinished:
+            continue
+        with suppress(FileNotFoundError):  # a run has begun with the batch since, and not come to its end
+            if faults := integrity_faults(workspace, manifest.key):
+                failed[manifest.key] = ", ".join(faults)
     # A batch that is faulty in the table is so until a run has mended it, so it counts though one is under way.
     return _named("failed", failed | left, under_way - failed.keys(), len(whole))
 
 
 def unfinished_findings(workspace: Workspace) -> list[Finding]:
-    """not_measured: batches whose last ingest was stopped. The audit judges the table by what was last brought in, so
-    it would pass over what these hold by now.
+    """not_measured: batches whose last ingest was stopped, or is at work. The audit judges the table by what it had at
+    its beginning, so it would pass over what these hold by now.
     """
-    unfinished = _unfinished(workspace)
+    pinned = {pin.key: pin.generation for pin in workspace.pins()}
+    begun = _unfinished(workspace)
+    unfinished = {key for key in begun if pending_generation(workspace, key) != pinned.get(key)}
     left = sorted(unfinished - mended_batches(workspace, unfinished))
     if not left:
         return []
-    known = {manifest.key for manifest in workspace.manifests()}
-    absent = sum(key not in known for key in left)
+    absent = sum(key not in pinned for key in left)
     kept = {0: "which the table has as before", len(left): "which the table does not have"}.get(
         absent, f"of which the table has {len(left) - absent:,} as before and {absent:,} not at all"
     )
@@ -113,9 +118,10 @@ def unfinished_findings(workspace: Workspace) -> list[Finding]:
         Finding(
             "not_measured",
             "info",
-            f"Not measured: {counted(len(left), 'batch', 'batches')} whose last ingest did not finish, {kept}: "
+            f"Not measured: {counted(len(left), 'batch', 'batches')} whose last ingest had not finished, {kept}: "
             f"{some(left)}.",
-            "Read in Dagster which check or error stopped it, mend that, then audit-pipeline run.",
+            "Where no run of it is at work any more, read in Dagster which check or error stopped it, mend that, then "
+            "audit-pipeline run.",
             n_compared=0,
             evidence={"batches": left[:_LISTED]},
         )

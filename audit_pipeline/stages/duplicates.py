@@ -37,10 +37,11 @@ def signatures(workspace: Workspace, columns: list[str] | None = None) -> pa.Tab
     settings = workspace.settings.duplicates
     if workspace.settings.index.managed:
         tables = {}
-        for manifest in workspace.manifests():
-            folder = workspace.generation(manifest)
+        for pin in workspace.pins():
+            folder = workspace.pinned_folder(pin)
             rows = pq.read_metadata(folder / "chunks.parquet").num_rows
-            tables[manifest.key] = read_signatures(folder / "signatures.parquet", manifest.key, columns, rows)
+            table = read_signatures(folder / "signatures.parquet", pin.key, columns, rows)
+            tables[pin.key] = pin.without_gone(table)
         return join_signatures(tables, settings)
     return workspace.table("minhash_pairs", "signatures", columns)
 

@@ -24,6 +24,7 @@ from audit_pipeline.memory import give_back
 from audit_pipeline.results import StageResult
 from audit_pipeline.retrieval.row_anomalies import TABLE_ROW
 from audit_pipeline.stages.batches import unfinished_findings
+from audit_pipeline.stages.pinning import pin_batches
 from audit_pipeline.stages.provenance import provenance_as_configured, written_batches
 from audit_pipeline.stages.texts import with_tokens
 from audit_pipeline.stages.workspace import Workspace, corpus_stage
@@ -59,7 +60,9 @@ def vector_index(workspace: Workspace) -> StageResult:
     tables: dict[str, pa.Table] = {}
     store_rows = None
     paired = Paired()
-    if not settings.managed:
+    if settings.managed:
+        pin_batches(workspace, snapshot.info.pinned)
+    else:
         tables, paired = population_as_it_stands(workspace, snapshot)
         store_rows = len(tables["population"]) if workspace.settings.sources else None
     # Kept for the stages after this one: reading the vectors again would take as long as reading them once.

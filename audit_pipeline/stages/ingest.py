@@ -20,6 +20,7 @@ from audit_pipeline.encoder.calibration import NOISE_LOSS, cosine_loss
 from audit_pipeline.errors import AuditInputError, BatchInputError
 from audit_pipeline.index.snapshot import USABLE
 from audit_pipeline.stages.grid import EMPTY, place_of, refuse_other_grain
+from audit_pipeline.stages.pins import pinned_generation, pins_locked
 from audit_pipeline.stages.provenance import PROVENANCE, provenance_as_configured
 from audit_pipeline.stages.retired import remembered, retired_slugs, yield_to_retired
 from audit_pipeline.stages.texts import embedded, with_tokens
@@ -224,7 +225,7 @@ def _counts(integrity: pa.Table) -> dict[str, int]:
 
 
 def finish_batch(workspace: Workspace, key: str) -> BatchManifest:
-    """Declares the batch's pending generation current, and removes the files of the one before.
+    """Declares the batch's pending generation current, and removes the files of others but for the last audit's.
 
     Raises BatchInputError where its rows are not those that were committed last, or not all its files are there.
     """
@@ -238,11 +239,13 @@ def finish_batch(workspace: Workspace, key: str) -> BatchManifest:
             "run it again from 'chunks'"
         )
     manifest = replace(pending, ingests=known.ingests + 1 if known else 1)
-    workspace.write_manifest(manifest)
-    settle(workspace, manifest)
-    for other in folder.iterdir():
-        if other.is_dir() and other.name != manifest.generation:
-            remove_folder(other)
+    with pins_locked(workspace.state):
+        workspace.write_manifest(manifest)
+        settle(workspace, manifest)
+        needed = {manifest.generation, pinned_generation(workspace.state, key)}
+        for other in folder.iterdir():
+            if other.is_dir() and other.name not in needed:
+                remove_folder(other)
     return manifest
 
 

@@ -6,6 +6,8 @@ import datetime as dt
 from dataclasses import asdict
 from typing import Any
 
+import pyarrow.parquet as pq
+
 from audit_pipeline.index.provenance import Written
 from audit_pipeline.stages.workspace import Workspace
 from audit_pipeline.state import read_json
@@ -26,11 +28,14 @@ def provenance_as_configured(workspace: Workspace) -> dict[str, Any]:
 
 
 def written_batches(workspace: Workspace) -> list[Written]:
-    """The batches that were ingested with what each recorded; one whose record is gone is left out."""
+    """The batches that the audit goes by with what each recorded; one whose record is gone is left out."""
     found = []
-    for manifest in workspace.manifests():
-        path = workspace.generation(manifest) / PROVENANCE
+    for pin in workspace.pins():
+        path = workspace.pinned_folder(pin) / PROVENANCE
         if path.exists():
-            cell = (manifest.source, dt.date.fromisoformat(manifest.ingestion_date))
-            found.append(Written(manifest.key, cell, manifest.rows, read_json(path)))
+            known = workspace.manifest(pin.key)
+            begun = asdict(known) if known else read_json(workspace.state.batch(pin.key) / "pending.json")
+            cell = (begun["source"], dt.date.fromisoformat(begun["ingestion_date"]))
+            rows = pq.read_metadata(path.with_name("chunks.parquet")).num_rows - len(pin.gone)
+            found.append(Written(pin.key, cell, rows, read_json(path)))
     return found

@@ -30,6 +30,7 @@ from audit_pipeline.findings import Finding
 from audit_pipeline.memory import give_back
 from audit_pipeline.progress import log_progress
 from audit_pipeline.results import Progress, StageResult
+from audit_pipeline.stages.pins import Pin, read_pins
 from audit_pipeline.state import StateFolder, read_json, read_table, write_json, write_table
 
 if TYPE_CHECKING:
@@ -225,9 +226,17 @@ class Workspace:
     def write_manifest(self, manifest: BatchManifest) -> None:
         write_json(self.state.batch(manifest.key) / "batch.json", asdict(manifest))
 
+    def pins(self) -> list[Pin]:
+        """The state of each batch that the audit goes by, by key: as its first stage pinned it, else as it is."""
+        pins = read_pins(self.state)
+        return [Pin(one.key, one.generation) for one in self.manifests()] if pins is None else pins
+
+    def pinned_folder(self, pin: Pin) -> Path:
+        return self.state.batch(pin.key) / pin.generation
+
     def batch_tables(self, name: str, schema: pa.Schema, columns: list[str] | None = None) -> pa.Table:
-        """One table over all current batches, in order of batch key."""
-        tables = [read_table(self.generation(manifest) / f"{name}.parquet", columns) for manifest in self.manifests()]
+        """One table over all batches that the audit goes by, in order of batch key."""
+        tables = [pin.read(self.pinned_folder(pin), name, columns) for pin in self.pins()]
         if columns is not None:
             schema = pa.schema([schema.field(column) for column in columns])
         return pa.concat_tables(tables) if tables else schema.empty_table()

@@ -165,7 +165,7 @@ def test_a_batch_whose_text_column_vanished_is_left_out_before_it_empties_the_ta
     assert passed(instance, "managed", "corpus_integrity", "no_failed_batches") == {None: False}
     audit = json.loads((tmp_path / "state" / "reports" / "managed" / "audit.json").read_text(encoding="utf-8"))
     assert (
-        "Not measured: 1 batch whose last ingest did not finish, which the table has as before: 2026-01-02|docs."
+        "Not measured: 1 batch whose last ingest had not finished, which the table has as before: 2026-01-02|docs."
         in [finding["message"] for finding in audit["findings"]]
     )
     printed = command("backfill", "--source", "docs", *where)

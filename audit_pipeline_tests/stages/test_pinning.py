@@ -11,9 +11,9 @@ import pytest
 
 from audit_pipeline.corpus.sampling import STRATIFIED
 from audit_pipeline.encoder.models import Encoder
+from audit_pipeline.stages.changes import changed_batches
 from audit_pipeline.stages.duplicates import signatures
 from audit_pipeline.stages.index import corpus_integrity, vector_index
-from audit_pipeline.stages.changes import changed_batches
 from audit_pipeline.stages.provenance import written_batches
 from audit_pipeline.stages.workspace import Workspace
 from audit_pipeline_tests.cases.managed import BATCH_STAGES

@@ -1,33 +1,27 @@
-"""Writing the managed table: one atomic commit per batch, and its ANN index. Tables of others are never written."""
+"""Writing the managed table: one atomic commit per batch. No ANN index is built here, no table of others written."""
 
 from __future__ import annotations
 
-import datetime as dt
-import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from filelock import FileLock
 
+from audit_pipeline.corpus.arrays import among, one_array, without
 from audit_pipeline.errors import AuditInputError
 from audit_pipeline.index.batch_rows import batch_session, rows_elsewhere, rows_of_batch
-from audit_pipeline.index.connection import connect, find_table, first_line, open_table, sql_string
-from audit_pipeline.index.vector_index import vector_index_of
-from audit_pipeline.index_settings import VectorIndexSettings
+from audit_pipeline.index.commits import KEEP_VERSIONS, with_retries
+from audit_pipeline.index.connection import connect, find_table, sql_string
 
-_ATTEMPTS = 5
 _DELETIONS_IN_A_FILTER = 5000
 _MOST_FILES = 500  # small ones; each batch is a file, and looking for the next batch opens all of them
 _PRIMARY_KEY = {b"lance-schema:unenforced-primary-key": b"true"}
-_KEEP_VERSIONS = dt.timedelta(days=36_500)  # removing old versions is for the table's owner to decide
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -68,24 +62,7 @@ def replace_batch(
     """
     _check_rows(chunks, vectors, batch)
     rows = chunks if chunks.num_rows == 0 else _keyed(chunks.append_column("vector", _fixed_size_lists(vectors)))
-    return _with_retries(lambda: _replace(uri, table, rows, batch, storage_options, taking, creating))
-
-
-def build_vector_index(
-    uri: str,
-    table: str,
-    settings: VectorIndexSettings,
-    metric: str,
-    *,
-    storage_options: dict[str, str] | None = None,
-) -> dict[str, Any]:
-    """Bring the ANN index of a managed table in line with the settings.
-
-    Built from ``min_rows`` rows on, rebuilt where type or metric differ, otherwise optimised so that no row stays
-    outside; dropped below ``min_rows`` or for type none, where the search is exact. Returns action, version, rows,
-    index_type, metric, indexed_rows, unindexed_rows.
-    """
-    return _with_retries(lambda: _build(uri, table, settings, metric, storage_options))
+    return with_retries(lambda: _replace(uri, table, rows, batch, storage_options, taking, creating))
 
 
 def _replace(
@@ -123,9 +100,9 @@ def _replace(
     if len(repeated):
         # Two writers that inserted one new key without the primary key: such rows are taken out, then written once.
         target.delete(f"batch = {sql_string(batch)} AND chunk_id IN ({_literals(repeated)})")
-        present = present.filter(pc.invert(pc.is_in(present["chunk_id"], value_set=repeated)))
+        present = present.filter(pc.invert(among(present["chunk_id"], repeated)))
     changed = rows.filter(pa.array(~_unchanged(rows, present)))
-    gone_ids = present["chunk_id"].filter(pc.invert(pc.is_in(present["chunk_id"], value_set=_one(rows["chunk_id"]))))
+    gone_ids = without(present["chunk_id"], rows["chunk_id"])
     if changed.num_rows == 0 and len(gone_ids) == 0:
         return ReplaceReport(target.version, 0, 0, len(repeated))
     if len(gone_ids) <= _DELETIONS_IN_A_FILTER:
@@ -136,9 +113,9 @@ def _replace(
     if source.num_rows == 0:
         target.delete(condition)
         return ReplaceReport(target.version, 0, 0, len(gone_ids))
-    added = changed["chunk_id"].filter(pc.invert(pc.is_in(changed["chunk_id"], value_set=_one(present["chunk_id"]))))
+    added = without(changed["chunk_id"], present["chunk_id"])
     if taking is not None and len(added):
-        elsewhere = rows_elsewhere(target, batch, _one(added))
+        elsewhere = rows_elsewhere(target, batch, one_array(added))
         if len(elsewhere):
             taking(elsewhere)
     merge = target.merge_insert("chunk_id").when_matched_update_all().when_not_matched_insert_all()
@@ -146,7 +123,7 @@ def _replace(
         merge = merge.when_not_matched_by_source_delete(condition)
     done = merge.execute(source)
     if target.stats()["fragment_stats"]["num_small_fragments"] > _MOST_FILES:
-        target.optimize(cleanup_older_than=_KEEP_VERSIONS)
+        target.optimize(cleanup_older_than=KEEP_VERSIONS)
     return ReplaceReport(
         target.version, done.num_inserted_rows, done.num_updated_rows, done.num_deleted_rows + len(repeated)
     )
@@ -158,47 +135,6 @@ def _creating(uri: str, name: str) -> AbstractContextManager[object]:
         return nullcontext()
     Path(uri).mkdir(parents=True, exist_ok=True)
     return FileLock(Path(uri) / f".{name}.creating.lock")
-
-
-def _build(
-    uri: str, name: str, settings: VectorIndexSettings, metric: str, storage_options: dict[str, str] | None
-) -> dict[str, Any]:
-    target = open_table(connect(uri, storage_options), name)
-    rows = target.count_rows()
-    index = vector_index_of(target, "vector")
-    wanted = settings.type != "none" and rows >= settings.min_rows
-    action = "none"
-    if index is not None and not wanted:
-        target.drop_index(index.name)
-        action = "dropped"
-    elif wanted and (index is None or index.type != settings.type or index.metric != metric):
-        target.create_index("vector", config=_index_config(settings.type, metric), replace=True)
-        action = "created"
-    elif wanted and index is not None and index.unindexed_rows > 0:
-        target.optimize(cleanup_older_than=_KEEP_VERSIONS)
-        action = "optimised"
-    index = vector_index_of(target, "vector")
-    return {
-        "action": action,
-        "version": target.version,
-        "rows": rows,
-        "index_type": index.type if index else None,
-        "metric": index.metric if index else None,
-        "indexed_rows": index.indexed_rows if index else 0,
-        "unindexed_rows": index.unindexed_rows if index else rows,
-    }
-
-
-def _index_config(kind: str, metric: str) -> Any:
-    from lancedb import index
-
-    kinds = {
-        "IVF_HNSW_SQ": index.HnswSq,
-        "IVF_HNSW_PQ": index.HnswPq,
-        "IVF_PQ": index.IvfPq,
-        "IVF_FLAT": index.IvfFlat,
-    }
-    return kinds[kind](distance_type=metric)
 
 
 def _check_rows(chunks: pa.Table, vectors: np.ndarray, batch: str) -> None:
@@ -256,13 +192,13 @@ def _check_schema(rows: pa.Table, present: pa.Schema, name: str) -> None:
 
 def _unchanged(rows: pa.Table, present: pa.Table) -> np.ndarray:
     """(n,) bool: rows that stand in ``present`` with the same values in every column."""
-    place = pc.index_in(_one(rows["chunk_id"]), value_set=_one(present["chunk_id"]))
+    place = pc.index_in(one_array(rows["chunk_id"]), value_set=one_array(present["chunk_id"]))
     known = place.is_valid().to_numpy(zero_copy_only=False)
     same = known.copy()
     at = place.drop_null()
     for name in rows.schema.names:
-        new = _one(rows[name]).filter(pa.array(known))
-        old = _one(present[name]).take(at)
+        new = one_array(rows[name]).filter(pa.array(known))
+        old = one_array(present[name]).take(at)
         if name == "vector":
             size = new.type.list_size
             equal = (_matrix(new, size) == _matrix(old, size)).all(axis=1)
@@ -285,25 +221,3 @@ def _repeated(ids: pa.ChunkedArray) -> pa.Array:
 
 def _literals(ids: pa.Array | pa.ChunkedArray) -> str:
     return ", ".join(sql_string(value) for value in ids.to_pylist())
-
-
-def _one(column: pa.ChunkedArray) -> pa.Array:
-    return column.combine_chunks()
-
-
-def _with_retries(work: Callable[[], T]) -> T:
-    """Run ``work`` again where another writer committed in between; it reads the table anew each time."""
-    for attempt in range(_ATTEMPTS):
-        try:
-            return work()
-        except (OSError, RuntimeError, ValueError) as error:
-            text = str(error).lower()
-            conflict = "conflict" in text or "already exists" in text
-            if not conflict:
-                raise
-            if attempt == _ATTEMPTS - 1:
-                raise AuditInputError(
-                    f"index.table: another writer keeps changing the table ({first_line(error)}): stop it and run again"
-                ) from error
-            time.sleep(0.1 * 2**attempt)
-    raise RuntimeError("not reached: the loop returns or raises")

@@ -1,4 +1,4 @@
-"""The ANN index of a table's vector column: type, metric, coverage. Building it is in managed.py."""
+"""The ANN index of a table's vector column: type, metric, coverage. Building it is in building.py."""
 
 from __future__ import annotations
 

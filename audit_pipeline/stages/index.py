@@ -38,8 +38,8 @@ _CELLS = pa.schema([schemas.CHUNKS.field(name) for name in ("chunk_id", "source"
 @corpus_stage
 def vector_index(workspace: Workspace) -> StageResult:
     """Brings the ANN index of a managed table up to date, pins the table's version, and says what should be in it."""
+    from audit_pipeline.index.building import build_vector_index
     from audit_pipeline.index.connection import holds_table
-    from audit_pipeline.index.managed import build_vector_index
 
     settings = workspace.settings.index
     built = None

@@ -10,10 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from audit_pipeline.errors import AuditInputError
 from audit_pipeline.index.connection import holds_table, table_names
-from audit_pipeline.index.managed import build_vector_index, replace_batch
-from audit_pipeline.index_settings import VectorIndexSettings
+from audit_pipeline.index.managed import replace_batch
 from audit_pipeline_tests.index.builders import DAY, chunks, lists, unit_vectors
 
 NEXT = DAY + dt.timedelta(days=1)
@@ -149,49 +147,6 @@ def test_more_deletions_than_a_filter_should_list_still_replace_the_batch(
 def test_an_id_that_stands_on_two_rows_of_a_batch_is_a_defect_of_ours(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="'y' stands on two rows"):
         replace_batch(str(tmp_path / "t.lance"), "chunks", chunks(["y", "y"]), unit_vectors(2), FIRST)
-
-
-def test_another_writers_commit_in_between_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("time.sleep", lambda seconds: None)
-    from audit_pipeline.index import managed
-
-    calls = []
-
-    def conflicts_twice() -> str:
-        calls.append(1)
-        if len(calls) < 3:
-            raise RuntimeError("lance error: Retryable commit conflict for version 7")
-        return "done"
-
-    assert managed._with_retries(conflicts_twice) == "done"
-
-    def always() -> str:
-        raise RuntimeError("lance error: commit conflict")
-
-    with pytest.raises(AuditInputError, match="another writer"):
-        managed._with_retries(always)
-
-
-def test_the_index_is_built_when_large_enough_kept_current_rebuilt_and_dropped(tmp_path: Path) -> None:
-    uri = str(tmp_path / "t.lance")
-
-    def build(metric: str = "cosine", **settings: object) -> dict[str, object]:
-        chosen = VectorIndexSettings.model_validate({"min_rows": 300, **settings})
-        return build_vector_index(uri, "chunks", chosen, metric)
-
-    def told(report: dict[str, object]) -> tuple[object, ...]:
-        return tuple(report[key] for key in ("action", "index_type", "metric", "indexed_rows", "unindexed_rows"))
-
-    put(Path(uri), [f"i{n}" for n in range(299)])
-    assert told(build()) == ("none", None, None, 0, 299)
-    put(Path(uri), [f"j{n}" for n in range(21)], SECOND, NEXT)
-    assert told(build()) == ("created", "IVF_HNSW_SQ", "cosine", 320, 0)
-    assert told(build()) == ("none", "IVF_HNSW_SQ", "cosine", 320, 0)
-    put(Path(uri), [f"j{n}" for n in range(31)], SECOND, NEXT, seed=3)
-    assert told(build()) == ("optimised", "IVF_HNSW_SQ", "cosine", 330, 0)
-    assert told(build(type="IVF_FLAT")) == ("created", "IVF_FLAT", "cosine", 330, 0)
-    assert told(build("l2", type="IVF_FLAT")) == ("created", "IVF_FLAT", "l2", 330, 0)
-    assert told(build("l2", type="IVF_FLAT", min_rows=1000)) == ("dropped", None, None, 0, 330)
 
 
 def test_two_writers_that_insert_the_same_new_ids_at_once_leave_one_row_of_each(

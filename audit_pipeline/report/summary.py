@@ -11,6 +11,7 @@ from typing import Any
 from audit_pipeline.plural import counted
 from audit_pipeline.report.finding_groups import FindingGroup, group_findings
 from audit_pipeline.report.redundancy_words import numbers_words, redundancy_parts
+from audit_pipeline.report.verdict_words import verdict_words
 from audit_pipeline.report.wording import (
     agreement_words,
     interval,
@@ -19,7 +20,6 @@ from audit_pipeline.report.wording import (
     percent,
     severity_counts,
     unmeasured_checks,
-    verdict_words,
     visible,
     without_figures,
 )

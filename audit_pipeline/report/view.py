@@ -18,7 +18,8 @@ from audit_pipeline.report.finding_groups import group_findings
 from audit_pipeline.report.limits_view import headline_cards
 from audit_pipeline.report.observed_view import observed_view
 from audit_pipeline.report.summary import exit_code
-from audit_pipeline.report.wording import CAUSES, CLUSTERS, RUNS, verdict_words, visible
+from audit_pipeline.report.verdict_words import verdict_words
+from audit_pipeline.report.wording import CAUSES, CLUSTERS, RUNS, visible
 
 STEPS = 3
 ROLES_SHOWN = 40

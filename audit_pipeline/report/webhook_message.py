@@ -11,7 +11,8 @@ from typing import Any
 from audit_pipeline.findings import SEVERITY_ORDER
 from audit_pipeline.plural import counted
 from audit_pipeline.report.alerts import Item
-from audit_pipeline.report.wording import CODES, scope_words, share_words, verdict_words, visible
+from audit_pipeline.report.verdict_words import verdict_words
+from audit_pipeline.report.wording import CODES, scope_words, share_words, visible
 
 CHECKS = {
     "no_rows_rejected": "Rows that cannot be used",

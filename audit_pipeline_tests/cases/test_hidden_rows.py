@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from audit_pipeline.report.wording import HIDDEN, NOTHING_LET_THROUGH, READINGS, verdict_words
+from audit_pipeline.report.verdict_words import HIDDEN, NOTHING_LET_THROUGH, READINGS, verdict_words
 from audit_pipeline_tests.cases.conftest import AuditTable, Corpus
 
 

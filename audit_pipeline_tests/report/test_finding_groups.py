@@ -5,7 +5,8 @@ from typing import Any
 from audit_pipeline.findings import ERROR_CODES, INFO_CODES, SEVERITIES_OF_AMBIGUOUS_CODES, WARNING_CODES, Finding
 from audit_pipeline.report.audit_json import audit_schema
 from audit_pipeline.report.finding_groups import group_findings
-from audit_pipeline.report.wording import ANSWERS, CAUSES, CODES, READINGS, percent, scope_words, share_words
+from audit_pipeline.report.verdict_words import ANSWERS, READINGS
+from audit_pipeline.report.wording import CAUSES, CODES, percent, scope_words, share_words
 
 
 def finding(code: str, severity: Any, n: int, share: float | None, **scope: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from audit_pipeline.report.summary import COLUMNS, LINES, exit_code, terminal_summary
-from audit_pipeline.report.wording import verdict_words
+from audit_pipeline.report.verdict_words import verdict_words
 from audit_pipeline_tests.report.sample_audit import sample_audit
 
 REPORT = Path("/state/reports/handbook")

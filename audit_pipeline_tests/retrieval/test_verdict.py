@@ -11,7 +11,7 @@ import pytest
 
 from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.proportions import NOT_MEASURED, Z_95, Proportion, wilson
-from audit_pipeline.report.wording import ANSWERS
+from audit_pipeline.report.verdict_words import ANSWERS
 from audit_pipeline.results import StageResult
 from audit_pipeline.retrieval.strata import DIMENSIONS
 from audit_pipeline.retrieval.verdict import (

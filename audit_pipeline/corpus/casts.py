@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from audit_pipeline.corpus.arrays import one_array
 from audit_pipeline.corpus.dates import days_of, holds_dates
 from audit_pipeline.corpus.paths import (
     bytes_as_strings,
@@ -31,7 +32,7 @@ class Where:
 
 def array_of(values: pa.Array | pa.ChunkedArray) -> pa.Array:
     """One array of plain values: chunks joined, extension and dictionary types undone."""
-    array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    array = one_array(values)
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     if pa.types.is_dictionary(array.type):

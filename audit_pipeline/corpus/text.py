@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from audit_pipeline.corpus.arrays import one_array
 from audit_pipeline.errors import AuditInputError
 
 _WORD = re.compile(r"\w+")
@@ -41,7 +42,7 @@ def refuse_lone_surrogates(record: Any, where: str) -> None:
 
 def is_blank(texts: pa.Array | pa.ChunkedArray) -> pa.Array:
     """(n,) bool: texts of which neither a reader nor an encoder sees a character; null stays null."""
-    return _as_array(pc.match_substring_regex(texts, pattern=_BLANK_RE2))
+    return one_array(pc.match_substring_regex(texts, pattern=_BLANK_RE2))
 
 
 def words(text: str) -> list[str]:
@@ -51,7 +52,7 @@ def words(text: str) -> list[str]:
 
 def count_words(texts: pa.Array | pa.ChunkedArray) -> pa.Array:
     r"""Number of ``\w+`` runs of each text, (n,) int32; null stays null."""
-    return _as_array(pc.count_substring_regex(texts, pattern=_WORD_RE2).cast(pa.int32()))
+    return one_array(pc.count_substring_regex(texts, pattern=_WORD_RE2).cast(pa.int32()))
 
 
 def sha256_hex(texts: pa.Array | pa.ChunkedArray) -> pa.Array:
@@ -90,8 +91,4 @@ def _with_nulls(values: list[str], texts: pa.Array | pa.ChunkedArray) -> pa.Arra
     array = pa.array(values, pa.string())
     if texts.null_count == 0:
         return array
-    return pc.if_else(_as_array(texts.is_valid()), array, pa.scalar(None, pa.string()))
-
-
-def _as_array(values: pa.Array | pa.ChunkedArray) -> pa.Array:
-    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    return pc.if_else(one_array(texts.is_valid()), array, pa.scalar(None, pa.string()))

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from audit_pipeline.corpus.arrays import one_array
 from audit_pipeline.corpus.batches import Grain, batch_keys
 from audit_pipeline.corpus.reasons import (
     BEFORE_START,
@@ -45,7 +46,7 @@ def validate(raw: pa.Table, *, grain: Grain, today: dt.date, start_date: dt.date
     AuditInputError where two sources share a slug.
     """
     raw = raw.combine_chunks() if raw.num_rows == 0 else raw
-    dates, sources = _array(raw["ingestion_date"]), _array(raw["source"])
+    dates, sources = one_array(raw["ingestion_date"]), one_array(raw["source"])
     out_of_range = pc.fill_null(pc.greater(dates, pa.scalar(today, pa.date32())), False)
     if start_date is not None:
         out_of_range = pc.or_(out_of_range, pc.fill_null(pc.less(dates, pa.scalar(start_date, pa.date32())), False))
@@ -74,19 +75,19 @@ def validate(raw: pa.Table, *, grain: Grain, today: dt.date, start_date: dt.date
 
 def _row_reasons(raw: pa.Table, out_of_range: pa.Array, today: dt.date, start_date: dt.date | None) -> pa.StructArray:
     """(reason, detail) of each row by itself, null where it is good. The first test that holds names the row."""
-    problem, detail = _array(raw["problem"]), _array(raw["detail"])
-    ids, texts = _array(raw["chunk_id"]), raw["text"]
+    problem, detail = one_array(raw["problem"]), one_array(raw["detail"])
+    ids, texts = one_array(raw["chunk_id"]), raw["text"]
     tests: list[tuple[str, pa.Array, str]] = [
         (DATE_OUT_OF_RANGE, out_of_range, f"the date is after today, {today.isoformat()}"),
         (MISSING_ID, pc.fill_null(is_blank(ids), True), "the id is null or empty"),
-        (MISSING_TEXT, _array(texts.is_null()), "the text is null"),
+        (MISSING_TEXT, one_array(texts.is_null()), "the text is null"),
         (EMPTY_TEXT, pc.fill_null(is_blank(texts), False), "the text is empty or white space only"),
     ]
     for code, holds, message in reversed(tests):
         mask = pc.and_(holds, pc.is_null(problem)) if code != DATE_OUT_OF_RANGE else holds
         detail = pc.if_else(mask, pa.scalar(message, pa.string()), detail)
         problem = pc.if_else(mask, pa.scalar(code, pa.string()), problem)
-    dates = _array(raw["ingestion_date"])
+    dates = one_array(raw["ingestion_date"])
     last = today + dt.timedelta(days=DAYS_AHEAD)
     soon = pc.fill_null(pc.and_(out_of_range, pc.and_(pc.greater(dates, today), pc.less_equal(dates, last))), False)
     waits = pc.binary_join_element_wise(
@@ -103,7 +104,7 @@ def _row_reasons(raw: pa.Table, out_of_range: pa.Array, today: dt.date, start_da
 
 def _repeat_reasons(kept: pa.Table) -> pa.StructArray | None:
     """(reason, detail) of rows whose id an earlier row holds; None where every id is unique."""
-    ids = _array(kept["chunk_id"])
+    ids = one_array(kept["chunk_id"])
     counts = ids.value_counts()
     repeated = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
     if len(repeated) == 0:
@@ -126,13 +127,13 @@ def _repeat_reasons(kept: pa.Table) -> pa.StructArray | None:
     some = some.append_column("ordinal", pa.array(ordinals)).sort_by(
         [(name, "ascending") for name in some.column_names[:9]]
     )
-    sorted_ids = _array(some["chunk_id"]).dictionary_encode().indices.to_numpy(zero_copy_only=False)
+    sorted_ids = one_array(some["chunk_id"]).dictionary_encode().indices.to_numpy(zero_copy_only=False)
     starts = np.flatnonzero(np.concatenate([[True], sorted_ids[1:] != sorted_ids[:-1]]))
     owner = np.repeat(starts, np.diff(np.append(starts, len(sorted_ids))))
     later = owner != np.arange(len(owner))
     owners = some.take(pa.array(owner))
     same = {
-        name: _equal(_array(some[name]), _array(owners[name]))
+        name: _equal(one_array(some[name]), one_array(owners[name]))
         for name in ("batch", "text_sha256", "doc_id", "heading", "position")
     }
     same_row = np.logical_and.reduce(list(same.values()))
@@ -140,7 +141,7 @@ def _repeat_reasons(kept: pa.Table) -> pa.StructArray | None:
     detail = pc.if_else(
         pa.array(same_row),
         pa.scalar("the same row stands in this batch already"),
-        pc.binary_join_element_wise(OWNED_BY, _array(owners["batch"]), " with ", pa.array(with_text), ""),
+        pc.binary_join_element_wise(OWNED_BY, one_array(owners["batch"]), " with ", pa.array(with_text), ""),
     )
     reason = pc.if_else(pa.array(same_row), pa.scalar(DUPLICATE_ROW), pa.scalar(ID_COLLISION))
     position = np.full(len(kept), -1, dtype=np.int64)
@@ -158,7 +159,3 @@ def _rejected(rows: pa.Table, reasons: pa.StructArray, which: pa.Array) -> pa.Ta
     table = rows.drop_columns(["detail"]).append_column("reason", reasons.field(0))
     table = table.append_column("detail", reasons.field(1)).filter(which)
     return table.select(REJECTED_CHUNKS.names).cast(REJECTED_CHUNKS)
-
-
-def _array(values: pa.Array | pa.ChunkedArray) -> pa.Array:
-    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values

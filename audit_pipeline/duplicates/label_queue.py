@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from audit_pipeline.corpus.arrays import one_array
 from audit_pipeline.duplicates.label_pool import pair_order
 from audit_pipeline.duplicates.pair_table import EXACT, LANES, MINHASH, lane_matrix
 
@@ -131,7 +132,7 @@ def _worth_reading(candidates: pa.Table) -> pa.Table:
 
 def _keys(pairs: pa.Table) -> pa.Array:
     joined = pc.binary_join_element_wise(pairs["chunk_id_a"], pairs["chunk_id_b"], "\n")
-    return joined.combine_chunks() if isinstance(joined, pa.ChunkedArray) else joined
+    return one_array(joined)
 
 
 def _unlabelled(pairs: pa.Table, labelled: pa.Table | None) -> pa.Table:
@@ -165,8 +166,4 @@ def _drawn(
     columns = [picked["chunk_id_a"], picked["chunk_id_b"], pa.array([draw] * n, pa.string())]
     columns += [pa.array([band] * n, pa.string()), pa.array([size] * n, pa.int64())]
     columns += [pa.array([n / size if size else 0.0] * n, pa.float64()), lanes, picked["cosine"], jaccard]
-    return pa.Table.from_arrays([_one(column) for column in columns], schema=QUEUE)
-
-
-def _one(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return pa.Table.from_arrays([one_array(column) for column in columns], schema=QUEUE)

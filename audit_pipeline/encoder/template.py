@@ -7,6 +7,7 @@ import string
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from audit_pipeline.corpus.arrays import one_array
 from audit_pipeline.errors import AuditInputError
 from audit_pipeline.spelling import did_you_mean
 
@@ -29,7 +30,7 @@ def embedded_texts(rows: pa.Table, embed_text: str | None) -> pa.Array:
         if name is not None:
             pieces.append(_column(rows, name, embed_text))
     joined = pc.binary_join_element_wise(*pieces, pa.scalar(""))
-    return _flat(joined)
+    return one_array(joined)
 
 
 def template_fields(template: str) -> list[tuple[str, str | None]]:
@@ -62,8 +63,4 @@ def _column(rows: pa.Table, name: str, embed_text: str) -> pa.Array:
         raise AuditInputError(
             f"index.embed_text: column {name!r} is a {column.type}, which is no text: name a text column"
         ) from error
-    return _flat(pc.fill_null(text, ""))
-
-
-def _flat(values: pa.Array | pa.ChunkedArray) -> pa.Array:
-    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    return one_array(pc.fill_null(text, ""))

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from audit_pipeline import schemas
+from audit_pipeline.corpus.arrays import among, one_array
 from audit_pipeline.corpus.batches import cells_of
 from audit_pipeline.corpus.reasons import ID_COLLISION
 from audit_pipeline.index.placeholders import blank_texts, placeholder_rows
@@ -84,7 +85,7 @@ def compare(
     any batch is not missing. Texts are compared byte for byte, through their hashes. ``zeros_meant`` is that of the
     snapshot; without ``has_text`` no text is blank, for the table has none.
     """
-    ids, batches = _one(rows["chunk_id"]), _one(rows["batch"])
+    ids, batches = one_array(rows["chunk_id"]), one_array(rows["batch"])
     placeholder = placeholder_rows(rows, vector_state, zeros_meant)
     bad = (vector_state != USABLE) & ~placeholder
     wrong = bad & (vector_state == WRONG_DIMENSION)
@@ -94,32 +95,34 @@ def compare(
     missing = orphans = drifted = nothing
     left_out = nothing.ids
     if rejected is not None:
-        left_out = _one(rejected["chunk_id"]).drop_null()
+        left_out = one_array(rejected["chunk_id"]).drop_null()
         rejected = rejected.filter(rejected["batch"].is_valid())
     stands = pa.array(np.zeros(len(rejected) if rejected is not None else 0, dtype=bool))
     expected: dict[str, int] = {}
     if store is not None:
-        store_ids = _one(store["chunk_id"])
-        absent = pc.invert(pc.is_in(store_ids, value_set=ids))
+        store_ids = one_array(store["chunk_id"])
+        absent = pc.invert(among(store_ids, ids))
         replaced = pa.array([], pa.string())
         if rejected is not None and len(rejected) and has_text:
             replaced, stands = _instead(rows, store, rejected)
-        lost = pc.or_(absent, pc.is_in(store_ids, value_set=replaced))
+        lost = pc.or_(absent, among(store_ids, replaced))
         why = pc.if_else(absent, "not_in_table", ID_COLLISION)
-        missing = Flagged(store_ids.filter(lost), _one(store["batch"]).filter(lost), why.filter(lost))
-        known = pc.or_(pc.is_in(ids, value_set=store_ids), pc.is_in(ids, value_set=left_out))
+        missing = Flagged(store_ids.filter(lost), one_array(store["batch"]).filter(lost), why.filter(lost))
+        known = pc.or_(among(ids, store_ids), among(ids, left_out))
         unknown = pc.and_(pc.invert(known), pa.array(~placeholder))
         orphans = table.where(unknown)
         if has_text:
             drifted = _drifted(rows, store)
-            drifted = drifted.where(pc.invert(pc.is_in(drifted.ids, value_set=replaced)))
+            drifted = drifted.where(pc.invert(among(drifted.ids, replaced)))
     if store is not None:
-        in_table = _one(rejected["batch"]).filter(stands) if rejected is not None else nothing.batches
-        expected = _count(pa.concat_arrays([_one(store["batch"]), in_table]))
+        in_table = one_array(rejected["batch"]).filter(stands) if rejected is not None else nothing.batches
+        expected = _count(pa.concat_arrays([one_array(store["batch"]), in_table]))
     refused = Flagged(nothing.ids, nothing.batches, nothing.detail)
     if rejected is not None and rejected.num_rows:
         refused = Flagged(
-            _one(rejected["chunk_id"]).fill_null("(none)"), _one(rejected["batch"]), _one(rejected["reason"])
+            one_array(rejected["chunk_id"]).fill_null("(none)"),
+            one_array(rejected["batch"]),
+            one_array(rejected["reason"]),
         )
     measured = lengths if lengths is not None else store
     truncated, tokens_known = _truncated(measured, max_tokens)
@@ -181,17 +184,17 @@ def _drifted(rows: pa.Table, store: pa.Table) -> Flagged:
     """Table rows whose text is not the store's under the same id. Only these are looked at text by text."""
     differs = _differing(rows, store)
     found = rows.select(["chunk_id", "batch", "text"]).filter(differs)
-    place = pc.index_in(_one(found["chunk_id"]), value_set=_one(store["chunk_id"]))
-    own = _one(store["text"]).take(place)
-    kinds, lost = drifts_of(own, _one(found["text"]))
-    return Flagged(_one(found["chunk_id"]), _one(found["batch"]), kinds, lost)
+    place = pc.index_in(one_array(found["chunk_id"]), value_set=one_array(store["chunk_id"]))
+    own = one_array(store["text"]).take(place)
+    kinds, lost = drifts_of(own, one_array(found["text"]))
+    return Flagged(one_array(found["chunk_id"]), one_array(found["batch"]), kinds, lost)
 
 
 def _differing(rows: pa.Table, store: pa.Table) -> pa.Array:
     """(rows,) bool: the text is another than the store's under the same id."""
-    place = pc.index_in(_one(rows["chunk_id"]), value_set=_one(store["chunk_id"]))
-    own_hash = _one(store["text_sha256"]).take(place)
-    return pc.fill_null(pc.not_equal(own_hash, _one(rows["text_sha256"])), False)
+    place = pc.index_in(one_array(rows["chunk_id"]), value_set=one_array(store["chunk_id"]))
+    own_hash = one_array(store["text_sha256"]).take(place)
+    return pc.fill_null(pc.not_equal(own_hash, one_array(rows["text_sha256"])), False)
 
 
 def _instead(rows: pa.Table, store: pa.Table, rejected: pa.Table) -> tuple[pa.Array, pa.Array]:
@@ -199,9 +202,9 @@ def _instead(rows: pa.Table, store: pa.Table, rejected: pa.Table) -> tuple[pa.Ar
 
     (ids of the store's rows that another stands for, (rejected,) bool of those that stand in the table).
     """
-    repeated = _equal(_one(rejected["reason"]), ID_COLLISION).to_numpy(zero_copy_only=False)
+    repeated = _equal(one_array(rejected["reason"]), ID_COLLISION).to_numpy(zero_copy_only=False)
     found = rows.select(["chunk_id", "text"]).filter(
-        pc.and_(_differing(rows, store), pc.is_in(_one(rows["chunk_id"]), value_set=_one(rejected["chunk_id"])))
+        pc.and_(_differing(rows, store), among(rows["chunk_id"], rejected["chunk_id"]))
     )
     held = set(zip(found["chunk_id"].to_pylist(), found["text"].to_pylist(), strict=True))
     stands = np.zeros(len(rejected), dtype=bool)
@@ -210,16 +213,16 @@ def _instead(rows: pa.Table, store: pa.Table, rejected: pa.Table) -> tuple[pa.Ar
         if pair in held:
             stands[place] = True
             held.discard(pair)
-    return pc.unique(_one(rejected["chunk_id"]).filter(pa.array(stands))), pa.array(stands)
+    return pc.unique(one_array(rejected["chunk_id"]).filter(pa.array(stands))), pa.array(stands)
 
 
 def _duplicates(ids: pa.Array, batches: pa.Array) -> Flagged:
     counts = ids.value_counts()
     repeated = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
-    held = pc.is_in(ids, value_set=repeated)
+    held = among(ids, repeated)
     pairs = pa.table({"id": ids.filter(held), "batch": batches.filter(held)}).group_by(["id", "batch"]).aggregate([])
     pairs = pairs.sort_by([("id", "ascending"), ("batch", "ascending")])
-    return Flagged(_one(pairs["id"]), _one(pairs["batch"]))
+    return Flagged(one_array(pairs["id"]), one_array(pairs["batch"]))
 
 
 def _truncated(lengths: pa.Table | None, max_tokens: int | None) -> tuple[Flagged, dict[str, int]]:
@@ -229,7 +232,8 @@ def _truncated(lengths: pa.Table | None, max_tokens: int | None) -> tuple[Flagge
     known = pc.is_valid(lengths["n_tokens"])
     over = pc.fill_null(pc.greater(lengths["n_tokens"], max_tokens), False)
     truncated = lengths.select(["chunk_id", "batch"]).filter(over)
-    return Flagged(_one(truncated["chunk_id"]), _one(truncated["batch"])), _count(_one(lengths["batch"].filter(known)))
+    tokens_known = _count(one_array(lengths["batch"].filter(known)))
+    return Flagged(one_array(truncated["chunk_id"]), one_array(truncated["batch"])), tokens_known
 
 
 def _cells(rows: pa.Table, store: pa.Table | None, rejected: pa.Table | None) -> dict[str, Cell]:
@@ -249,7 +253,3 @@ def _count(values: pa.Array) -> dict[str, int]:
 
 def _equal(values: pa.Array | None, wanted: str) -> pa.Array:
     return pa.array([], pa.bool_()) if values is None else pc.fill_null(pc.equal(values, wanted), False)
-
-
-def _one(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from audit_pipeline.corpus.arrays import among, one_array
 from audit_pipeline.corpus.batches import parse_batch_key
 from audit_pipeline.corpus.reasons import DUPLICATE_ROW, ID_COLLISION, MISSING_ID
 from audit_pipeline.corpus.text import count_words, sha256_hex
@@ -64,11 +65,11 @@ def pair_with_store(snapshot: TableSnapshot, chunks: pa.Table, rejected: pa.Tabl
     O(n log n) in the rows.
     """
     ids, has_ids = snapshot.chunk_ids, "chunk_id" not in snapshot.absent
-    known = pa.concat_arrays([_one(chunks["chunk_id"]), _one(rejected["chunk_id"])])
+    known = pa.concat_arrays([one_array(chunks["chunk_id"]), one_array(rejected["chunk_id"])])
     stand_in = placeholder_rows(snapshot.rows, snapshot.vector_state, snapshot.zeros_meant)
     real = ~stand_in & ~blank_texts(snapshot.rows).to_numpy(zero_copy_only=False)
     if has_ids and _share_an_id(ids, known):
-        free = pc.and_(pa.array(real), pc.invert(pc.is_in(ids, value_set=known)))
+        free = pc.and_(pa.array(real), pc.invert(among(ids, known)))
         return Pairing(Paired(), chunks, _nameless_by_text(rejected, snapshot.rows, free, snapshot.absent))
     rows = snapshot.rows.filter(pa.array(real))
     numbered = rejected.append_column("ordinal", _ordinals(rejected))
@@ -80,26 +81,26 @@ def pair_with_store(snapshot: TableSnapshot, chunks: pa.Table, rejected: pa.Tabl
     folded_rows, folded_store = _folded(rows["text"]), _folded(candidates["text"])
     sides = pc.unique(folded_rows), pc.unique(folded_store)
     smaller, larger = sorted(sides, key=len)
-    shared = int(pc.sum(pc.is_in(smaller, value_set=larger)).as_py() or 0)
+    shared = int(pc.sum(among(smaller, larger)).as_py() or 0)
     if len(smaller) and shared < LEAST_SHARED * len(smaller):
         return Pairing(Paired("nothing", shared, len(smaller)), chunks, rejected)
     place = _places(candidates, rows, folded_store, folded_rows, snapshot.absent)
     of_revived, of_others = np.split(place[len(chunks) :], [len(revived)])
     kept = np.concatenate([np.ones(len(chunks), dtype=bool), of_revived >= 0, np.zeros(len(others), dtype=bool)])
-    own = _one(candidates["chunk_id"])
-    paired = _one(rows["chunk_id"]).take(pa.array(place, mask=place < 0))
+    own = one_array(candidates["chunk_id"])
+    paired = one_array(rows["chunk_id"]).take(pa.array(place, mask=place < 0))
     column = candidates.schema.get_field_index("chunk_id")
     found = candidates.set_column(column, CHUNKS.field("chunk_id"), pc.coalesce(paired, own))
     found = found.append_column(STORE_ID, own).filter(pa.array(kept))
     taken = np.zeros(len(rejected), dtype=bool)
-    taken[_one(revived["ordinal"]).to_numpy()[of_revived >= 0]] = True
+    taken[one_array(revived["ordinal"]).to_numpy()[of_revived >= 0]] = True
     left = _with_table_ids(rejected, others, of_others, rows).filter(pa.array(~taken))
     return Pairing(Paired("text", shared, len(smaller)), found.sort_by("chunk_id"), left)
 
 
 def _share_an_id(table: pa.Array, store: pa.Array) -> bool:
     """True as well where one side is empty: then ids say all there is to say."""
-    return not len(table) or not len(store) or bool(pc.any(pc.is_in(table, value_set=store)).as_py())
+    return not len(table) or not len(store) or bool(pc.any(among(table, store)).as_py())
 
 
 def _nameless_by_text(rejected: pa.Table, rows: pa.Table, free: pa.Array, absent: tuple[str, ...]) -> pa.Table:
@@ -116,8 +117,8 @@ def _nameless_by_text(rejected: pa.Table, rows: pa.Table, free: pa.Array, absent
 def _with_text(rejected: pa.Table) -> pa.Table:
     """Rejected rows that have a text, as chunks with their ``ordinal``."""
     rows = rejected.filter(rejected["text"].is_valid())
-    texts = _one(rows["text"])
-    batches = _one(rows["batch"]).dictionary_encode()
+    texts = one_array(rows["text"])
+    batches = one_array(rows["batch"]).dictionary_encode()
     days = pa.array([parse_batch_key(batch)[0] for batch in batches.dictionary.to_pylist()], pa.date32())
     known = {
         "chunk_id": rows["chunk_id"].fill_null(""),
@@ -135,10 +136,10 @@ def _with_text(rejected: pa.Table) -> pa.Table:
 def _with_table_ids(rejected: pa.Table, some: pa.Table, place: np.ndarray, rows: pa.Table) -> pa.Table:
     """The rejected rows, ``some`` of them (see ``_with_text``) under the id of the table's row at ``place``, if any."""
     found = np.full(len(rejected), -1, dtype=np.int64)
-    found[_one(some["ordinal"]).to_numpy()] = place
-    paired = _one(rows["chunk_id"]).take(pa.array(found, mask=found < 0))
+    found[one_array(some["ordinal"]).to_numpy()] = place
+    paired = one_array(rows["chunk_id"]).take(pa.array(found, mask=found < 0))
     column = rejected.schema.get_field_index("chunk_id")
-    ids = pc.coalesce(paired, _one(rejected["chunk_id"]))
+    ids = pc.coalesce(paired, one_array(rejected["chunk_id"]))
     return rejected.set_column(column, rejected.schema.field("chunk_id"), ids)
 
 
@@ -153,7 +154,7 @@ def _places(
     fields = [name for name in ("source", "ingestion_date", "doc_id") if name not in absent]
     keys = [
         (_keys(store, ["text_sha256", *fields]), _keys(rows, ["text_sha256", *fields])),
-        (_one(store["text_sha256"]), _one(rows["text_sha256"])),
+        (one_array(store["text_sha256"]), one_array(rows["text_sha256"])),
         (folded_store, folded_rows),
     ]
     place = np.full(len(store), -1, dtype=np.int64)
@@ -185,15 +186,11 @@ def _occurrences(codes: np.ndarray) -> np.ndarray:
 
 
 def _keys(rows: pa.Table, names: list[str]) -> pa.Array:
-    parts = [_one(rows[name]).cast(pa.string()).fill_null("\0") for name in names]
+    parts = [one_array(rows[name]).cast(pa.string()).fill_null("\0") for name in names]
     return pc.binary_join_element_wise(*parts, "\x1f")
 
 
 def _folded(texts: pa.ChunkedArray) -> pa.Array:
     """Texts in NFC with single spaces: what splitters and loaders change without a loss."""
-    spaced = pc.replace_substring_regex(pc.utf8_normalize(_one(texts), form="NFC"), _WHITE_SPACE, " ")
+    spaced = pc.replace_substring_regex(pc.utf8_normalize(one_array(texts), form="NFC"), _WHITE_SPACE, " ")
     return pc.utf8_trim_whitespace(spaced)
-
-
-def _one(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from audit_pipeline.corpus.arrays import one_array
 from audit_pipeline.corpus.text import is_blank
 from audit_pipeline.index.snapshot import NULL, ZERO
 
@@ -22,13 +23,9 @@ def placeholder_rows(rows: pa.Table, vector_state: np.ndarray, zeros_meant: bool
 
     ``zeros_meant`` says that the writer puts zeros where nothing was embedded; elsewhere a zero vector is a fault.
     """
-    text, ids = _one(rows["text"]), _one(rows["chunk_id"])
+    text, ids = one_array(rows["text"]), one_array(rows["chunk_id"])
     named = pc.or_(pc.match_substring_regex(text, _PLACEHOLDER), pc.match_substring_regex(ids, _PLACEHOLDER))
     blank = blank_texts(rows).to_numpy(zero_copy_only=False)
     empty = (vector_state == ZERO) | (vector_state == NULL)
     meant = (vector_state == ZERO) & zeros_meant
     return named.to_numpy(zero_copy_only=False) | (blank & empty) | meant
-
-
-def _one(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

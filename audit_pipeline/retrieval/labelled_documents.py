@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from audit_pipeline import schemas
+from audit_pipeline.corpus.arrays import one_array
 from audit_pipeline.corpus.text import count_words
 from audit_pipeline.index.documents import known_documents
 from audit_pipeline.index.exact import TIE_TOLERANCE, ExactSearch
@@ -91,11 +92,11 @@ def _names(snapshot: TableSnapshot, population: pa.Table | None) -> tuple[pa.Arr
     ids = snapshot.chunk_ids
     own = pa.nulls(len(ids), pa.string())
     if "doc_id" in snapshot.rows.column_names:
-        own = _plain(known_documents(snapshot.rows["doc_id"]))
+        own = one_array(known_documents(snapshot.rows["doc_id"]))
     if population is not None:
-        place = pc.index_in(ids, value_set=_plain(population["chunk_id"]))
-        own = pc.coalesce(_plain(known_documents(population["doc_id"])).take(place), own)
-    return _plain(pc.coalesce(own, ids)), own.null_count < len(own)
+        place = pc.index_in(ids, value_set=one_array(population["chunk_id"]))
+        own = pc.coalesce(one_array(known_documents(population["doc_id"])).take(place), own)
+    return one_array(pc.coalesce(own, ids)), own.null_count < len(own)
 
 
 def _relevant(
@@ -106,8 +107,8 @@ def _relevant(
     rows = snapshot.row_of(flat)
     found = names.take(pa.array(np.maximum(rows, 0), mask=rows < 0))
     if population is not None:
-        place = pc.index_in(flat, value_set=_plain(population["chunk_id"]))
-        found = pc.coalesce(found, _plain(known_documents(population["doc_id"])).take(place))
+        place = pc.index_in(flat, value_set=one_array(population["chunk_id"]))
+        found = pc.coalesce(found, one_array(known_documents(population["doc_id"])).take(place))
     documents = pc.coalesce(found, flat).to_pylist()
     ends = np.cumsum([len(chunks) for chunks in relevant_ids])
     return [sorted(set(documents[end - len(own) : end])) for own, end in zip(relevant_ids, ends.tolist(), strict=True)]
@@ -156,7 +157,3 @@ def _words(snapshot: TableSnapshot, rows: np.ndarray) -> np.ndarray:
     """Words of the text of each row, (r,) int64."""
     texts = snapshot.rows["text"].take(pa.array(rows, pa.int64()))
     return count_words(texts).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-
-
-def _plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

@@ -6,8 +6,8 @@ import dagster as dg
 
 from audit_pipeline.orchestration.alerts import alert_sensors
 from audit_pipeline.settings_file import load_settings
+from audit_pipeline_tests.messages.attributes import GOOD
 from audit_pipeline_tests.messages.case import Case, World, settings_file
-from audit_pipeline_tests.messages.of_settings import GOOD
 
 SECRET = "https://hooks.example/T0/B0/x"
 FILE = "type: audit_pipeline.IndexAudit\nattributes:\n" + GOOD

@@ -27,8 +27,8 @@ from audit_pipeline.stages.asked_again import asked_sentences
 from audit_pipeline.stages.index import vector_index
 from audit_pipeline.stages.ingest import ingest_probes
 from audit_pipeline.state import StateFolder
+from audit_pipeline_tests.messages.attributes import GOOD
 from audit_pipeline_tests.messages.case import Case, World, settings_file
-from audit_pipeline_tests.messages.of_settings import GOOD
 from audit_pipeline_tests.report.gate_reports import hits, write_report
 from audit_pipeline_tests.stages.builders import workspace, write_rows
 

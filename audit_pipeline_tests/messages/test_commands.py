@@ -14,7 +14,7 @@ from filelock import FileLock
 from audit_pipeline.cli import entry
 from audit_pipeline_tests.command import Command, Printed
 from audit_pipeline_tests.index.builders import foreign, unit_vectors, write
-from audit_pipeline_tests.messages.of_settings import GOOD, NAME
+from audit_pipeline_tests.messages.attributes import GOOD, NAME
 
 TYPE = "type: audit_pipeline.IndexAudit\nattributes:\n"
 STANDS = NAME + "  encoder: {kind: none}\n  index: {uri: db, managed: false, table: doc}\n"

@@ -14,6 +14,7 @@ from audit_pipeline.orchestration.naming import (
     REASON_TAG,
     audit_job_name,
     audit_schedule_name,
+    batches_group_name,
     condition_sensor_name,
     discovery_sensor_name,
     ingest_job_name,
@@ -183,7 +184,7 @@ def source_batches(settings: IndexAuditSettings, partitions: dg.MultiPartitionsD
         dg.AssetSpec(
             dg.AssetKey([prefix, SOURCE_BATCHES]),
             partitions_def=partitions,
-            group_name=f"{prefix}_batches",
+            group_name=batches_group_name(settings),
             owners=settings.owners,
             description="A batch of the source store as the discovery sensor saw it: new, changed or emptied.",
         )

@@ -11,12 +11,10 @@ from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.orchestration.automation import SOURCE_BATCHES, condition_of
 from audit_pipeline.orchestration.home import tag_process
 from audit_pipeline.orchestration.metadata import check_result
-from audit_pipeline.orchestration.naming import table_pool_name
+from audit_pipeline.orchestration.naming import batches_group_name, table_pool_name
 from audit_pipeline.orchestration.workspaces import workspace_for
 from audit_pipeline.stages import ingest
 from audit_pipeline.stages.batch_checks import CHECKS_OF_BATCH, BatchCheck
-
-GROUP_OF_BATCHES = "batches"
 
 warnings.filterwarnings("ignore", category=dg.PreviewWarning, message=".*partitions_def.*")
 
@@ -27,7 +25,7 @@ def batch_assets(settings: IndexAuditSettings, partitions: dg.MultiPartitionsDef
     common: dict[str, Any] = {
         "key_prefix": prefix,
         "partitions_def": partitions,
-        "group_name": f"{prefix}_{GROUP_OF_BATCHES}",
+        "group_name": batches_group_name(settings),
         "owners": settings.owners,
     }
 

@@ -21,6 +21,11 @@ def table_pool_name(settings: IndexAuditSettings) -> str:
     return f"{settings.dagster_name}__table"
 
 
+def batches_group_name(settings: IndexAuditSettings) -> str:
+    """The group of the assets that have a partition for each batch."""
+    return f"{settings.dagster_name}_batches"
+
+
 def ingest_job_name(settings: IndexAuditSettings) -> str:
     """The partitioned job that brings one batch up to date."""
     return settings.ingest_job

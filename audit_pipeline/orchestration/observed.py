@@ -6,7 +6,7 @@ import dagster as dg
 from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.corpus.batches import parse_batch_key
 from audit_pipeline.orchestration.metadata import check_result
-from audit_pipeline.orchestration.naming import source_partitions_name
+from audit_pipeline.orchestration.naming import batches_group_name, source_partitions_name
 from audit_pipeline.orchestration.workspaces import workspace_for
 from audit_pipeline.stages.batch_checks import outcome_of
 from audit_pipeline.stages.batches import ObservedBatch, not_reported, observed_batches, remember_reported
@@ -25,7 +25,7 @@ def observed_assets(settings: IndexAuditSettings, partitions: dg.MultiPartitions
         dg.AssetSpec(
             dg.AssetKey([prefix, name]),
             partitions_def=partitions,
-            group_name=f"{prefix}_batches",
+            group_name=batches_group_name(settings),
             owners=settings.owners,
             description=description,
         )

@@ -204,15 +204,14 @@ def rows_that_would_vanish(workspace: Workspace, key: str) -> dict[str, int]:
         return {}
     chunks = pending_chunks(workspace, key)
     rejected = read_table(pending_folder(workspace, key) / "rejected.parquet", ["reason"])
-    held = read_table(workspace.generation(known) / "chunks.parquet", ["chunk_id"])["chunk_id"]
-    lost = without(held, chunks["chunk_id"])
+    lost = without(workspace.held_ids(known), chunks["chunk_id"])
     if len(rejected) and not len(chunks) and len(_in_no_other_batch(workspace, key, lost)):
         return {"rejected": len(rejected), "rows_in_table": known.rows}
     undated = _rows_without_a_day(workspace, key, lost, emptied=not len(chunks))
     return {"rows_without_a_day": undated, "rows_in_table": known.rows} if undated else {}
 
 
-def _rows_without_a_day(workspace: Workspace, key: str, lost: pa.ChunkedArray, *, emptied: bool) -> int:
+def _rows_without_a_day(workspace: Workspace, key: str, lost: pa.Array, *, emptied: bool) -> int:
     """How many of the ids that a batch holds no more the store has in no batch, since their date cannot be used.
 
     They are known by their ids. Rows without one may be those of a batch of which nothing is left, if they are as many.
@@ -232,7 +231,7 @@ def _rows_without_a_day(workspace: Workspace, key: str, lost: pa.ChunkedArray, *
     return len(stranded)
 
 
-def _in_no_other_batch(workspace: Workspace, key: str, ids: pa.ChunkedArray) -> pa.ChunkedArray:
+def _in_no_other_batch(workspace: Workspace, key: str, ids: pa.Array) -> pa.Array:
     """Those of a batch's ids that no other batch of the store has a row of: what stands in one has only moved."""
     scan = workspace.scan()
     for other, info in scan.batches.items() if len(ids) else ():

@@ -88,8 +88,7 @@ def _refuse_ids_of_unread(workspace: Workspace, key: str, ids: pa.ChunkedArray) 
     for manifest in workspace.manifests() if scan.unread else ():
         if manifest.key == key or scan.unread_for(parse_batch_key(manifest.key)[1]) is None:
             continue
-        held = read_table(workspace.generation(manifest) / "chunks.parquet", ["chunk_id"])["chunk_id"]
-        if pc.any(among(ids, held)).as_py():
+        if pc.any(among(ids, workspace.held_ids(manifest))).as_py():
             raise BatchInputError(
                 f"{workspace.settings.name}: batch {key} has ids of batch {manifest.key}, whose source cannot be read: "
                 "mend that source first"

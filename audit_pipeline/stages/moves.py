@@ -14,7 +14,6 @@ from audit_pipeline.errors import BatchInputError
 from audit_pipeline.stages.changes import BatchChange
 from audit_pipeline.stages.retired import retired_slugs
 from audit_pipeline.stages.workspace import Workspace
-from audit_pipeline.state import read_table
 
 
 def moves_between(workspace: Workspace, changes: Sequence[BatchChange]) -> dict[str, set[str]]:
@@ -27,8 +26,7 @@ def moves_between(workspace: Workspace, changes: Sequence[BatchChange]) -> dict[
     now = {key: workspace.store.read_batch(key).chunks["chunk_id"].combine_chunks() for key in keys}
     lost = {}
     for key, manifest in known.items():
-        held = read_table(workspace.generation(manifest) / "chunks.parquet", ["chunk_id"])["chunk_id"].combine_chunks()
-        lost[key] = without(held, now[key])
+        lost[key] = without(workspace.held_ids(manifest), now[key])
     # One look for all of them: batch by batch it grows with the square of their number, and there may be thousands.
     heirs = pc.index_in(pa.concat_arrays(lost.values()), value_set=pa.concat_arrays(now.values()))
     found: dict[str, set[str]] = {}

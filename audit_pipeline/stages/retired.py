@@ -119,7 +119,7 @@ def given_up(workspace: Workspace, key: str) -> pa.Array:
 def _ids(workspace: Workspace, key: str) -> pa.Array:
     manifest = workspace.manifest(key)
     assert manifest is not None  # asked of batches that were ingested
-    return read_table(workspace.generation(manifest) / "chunks.parquet", ["chunk_id"])["chunk_id"].combine_chunks()
+    return workspace.held_ids(manifest)
 
 
 def _rejected(chunks: pa.Table, key: str, detail: str) -> pa.Table:

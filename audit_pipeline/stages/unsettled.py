@@ -19,7 +19,7 @@ from filelock import FileLock
 from audit_pipeline.corpus.arrays import among
 from audit_pipeline.errors import BatchInputError
 from audit_pipeline.stages.workspace import BatchManifest, Workspace
-from audit_pipeline.state import read_json, read_table, write_json
+from audit_pipeline.state import read_json, write_json
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def is_settled(workspace: Workspace, manifest: BatchManifest) -> bool:
         return True
     if not now.written or now.generation != manifest.generation:
         return False
-    return not now.taken or not _holds(workspace.generation(manifest), now.taken)
+    return not now.taken or not _holds(workspace, manifest, now.taken)
 
 
 def unsettled_keys(workspace: Workspace) -> set[str]:
@@ -121,8 +121,8 @@ def unsettled_keys(workspace: Workspace) -> set[str]:
     return {workspace.state.key_of(path.parent) for path in workspace.state.batches.glob("*/unsettled.json")}
 
 
-def _holds(generation: Path, ids: Iterable[str]) -> bool:
-    held = read_table(generation / "chunks.parquet", ["chunk_id"])["chunk_id"]
+def _holds(workspace: Workspace, manifest: BatchManifest, ids: Iterable[str]) -> bool:
+    held = workspace.held_ids(manifest)
     return bool(pc.any(among(held, pa.array(ids, held.type))).as_py())
 
 

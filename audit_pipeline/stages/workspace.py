@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from audit_pipeline import schemas
 from audit_pipeline.config import IndexAuditSettings
+from audit_pipeline.corpus.arrays import one_array
 from audit_pipeline.corpus.scans import StoreScan
 from audit_pipeline.corpus.store import SourceStore
 from audit_pipeline.duplicates.regime import QueryRole
@@ -222,6 +223,10 @@ class Workspace:
     def generation(self, manifest: BatchManifest) -> Path:
         """Folder of the batch's current files."""
         return self.state.batch(manifest.key) / manifest.generation
+
+    def held_ids(self, manifest: BatchManifest) -> pa.Array:
+        """The ids of the batch's current rows."""
+        return one_array(read_table(self.generation(manifest) / "chunks.parquet", ["chunk_id"])["chunk_id"])
 
     def write_manifest(self, manifest: BatchManifest) -> None:
         write_json(self.state.batch(manifest.key) / "batch.json", asdict(manifest))

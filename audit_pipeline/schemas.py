@@ -27,7 +27,7 @@ REJECTED_CHUNKS = pa.schema(
         pa.field("chunk_id", pa.string()),
         pa.field("source", pa.string()),
         pa.field("batch", pa.string()),
-        pa.field("reason", pa.string(), nullable=False),  # a code, see corpus.validation
+        pa.field("reason", pa.string(), nullable=False),  # a code, see corpus.reasons
         pa.field("detail", pa.string(), nullable=False),
         pa.field("text", pa.string()),
     ]

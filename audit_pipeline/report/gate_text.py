@@ -170,7 +170,8 @@ def _wider(one: Judgement) -> str:
 def _times(power: float) -> str:
     if power < 0.01:
         return "less than once in 100 times"
-    return f"{min(int(100 * power), 99)} times in 100"
+    times = min(int(100 * power), 99)
+    return "once in 100 times" if times == 1 else f"{times} times in 100"
 
 
 def _interval(change: Change) -> str:

@@ -114,8 +114,8 @@ def test_too_few_questions_are_no_pass_and_the_number_needed_is_said(tmp_path: P
         # Four measures and none won: at least eight of 300 are to be lost, which 3.5 points are in .8 of all samples.
         (
             300,
-            "could not be seen: every chunk was probed, and a loss of 1 point would be told from chance {power} times "
-            "in 100 by 300 questions; a loss of 3.{tenth} points is the least that all of them see (--margin "
+            "could not be seen: every chunk was probed, and a loss of 1 point would be told from chance once "
+            "in 100 times by 300 questions; a loss of 3.{tenth} points is the least that all of them see (--margin "
             "0.03{tenth}).",
             True,
         ),
@@ -133,11 +133,12 @@ def test_no_more_questions_are_asked_for_than_the_corpus_has(
 ) -> None:
     from scipy.stats import binom
 
+    assert 0.01 <= binom.sf(7, 300, 0.01) < 0.02
     asked = everything(0, 300) | {"chunks": chunks}
     gate = gate_of(tmp_path, asked, asked)
     needed = next(n for n in range(300, 5000) if binom.sf(7, n, 0.01) >= 0.8)
     tenth = next(k for k in range(1, 100) if binom.sf(7, chunks, k / 1000) >= 0.8)
-    filled = said.format(needed=f"{needed:,}", tenth=tenth % 10, power=int(100 * binom.sf(7, 300, 0.01)))
+    filled = said.format(needed=f"{needed:,}", tenth=tenth % 10)
     for one in gate.measures[:3]:
         assert sentence(one, gate.margin).endswith(filled), sentence(one, gate.margin)
     assert sentence(gate.measures[3], gate.margin).endswith("are needed for 80 times in 100 (more labelled queries).")

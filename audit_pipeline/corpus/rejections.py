@@ -29,6 +29,8 @@ REMEDIES = {
     UNPARSABLE_MODULE: "Correct the module, or leave it out of packages.",
 }
 """Reasons by which a row of the store is lost to the index; empty text, collisions and repeats are told elsewhere."""
+_OF_NO_BATCH = (BAD_DATE, DATE_OUT_OF_RANGE, NOT_YET, BEFORE_START)
+"""Reasons of rows that belong to no batch: one that had them may be kept as it was."""
 
 
 def rejection_findings(
@@ -36,9 +38,10 @@ def rejection_findings(
 ) -> list[Finding]:
     """One finding for each reason and set of sources; ``chunks`` has the source of every row that could be used.
 
-    ``rejected`` has the schema REJECTED_CHUNKS. In a managed index such rows are not in the table (missing_rows); a
-    table of others may hold them, which cannot be judged (not_measured): those whose id is among ``in_table``, the ids
-    of the table, are counted, for they can still be returned.
+    ``rejected`` has the schema REJECTED_CHUNKS. In a managed index such rows are not in the table (missing_rows), but
+    for those that it keeps as they came in before. A table of others may hold them, which cannot be judged
+    (not_measured): those whose id is among ``in_table``, the ids of the table, are counted, for they can still be
+    returned.
     """
     sources = {source for table in (chunks, rejected) for source in pc.unique(table["source"]).to_pylist()}
     findings = []
@@ -72,12 +75,15 @@ def _finding(
         f"{row['origin']}:{row['row']}" for row in rows.slice(0, MAX_EXAMPLES).select(["origin", "row"]).to_pylist()
     ]
     of_source = f" of source {scope['source']} in" if scope else " of"
-    told = f"{len(rows):,} of {n:,} rows{of_source} the source store"
     standing = _standing(rows, in_table)
+    # What the table keeps of a managed batch is known of twice: as it came in before, and as it was rejected now.
+    n -= standing if managed and reason in _OF_NO_BATCH else 0
+    told = f"{len(rows):,} of {n:,} rows{of_source} the source store"
     still = ""
     if standing:
         evidence["in_table"] = standing
-        still = f" {standing:,} of them stand in the table and can be returned; they were not judged."
+        judged = "they were judged as they came in before" if managed else "they were not judged"
+        still = f" {standing:,} of them stand in the table and can be returned; {judged}."
     if reason == BEFORE_START:
         message = f"{told} are dated before start_date and were left out, as the settings say.{still}"
         return Finding(
@@ -89,14 +95,16 @@ def _finding(
         return Finding("not_measured", "info", message, remedy, 0, None, scope, evidence)
     if reason not in REMEDIES:
         return None
-    if managed:
+    lost = len(rows) - standing
+    if managed and lost:
+        absent = "are not in the table" if not standing else f"{lost:,} of them are not in the table"
         return Finding(
             "missing_rows",
             "error",
-            f"{told} could not be used and are not in the table ({reason}: {rows['detail'][0].as_py()}).",
+            f"{told} could not be used and {absent} ({reason}: {rows['detail'][0].as_py()}).{still}",
             REMEDIES[reason],
             n,
-            len(rows) / n,
+            lost / n,
             scope,
             evidence,
             where,

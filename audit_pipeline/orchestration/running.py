@@ -37,7 +37,7 @@ from audit_pipeline.stages.batches import batches_to_bring_in
 from audit_pipeline.stages.changes import BatchChange
 from audit_pipeline.stages.forecast import forecast
 from audit_pipeline.stages.ingest import integrity_faults
-from audit_pipeline.stages.moves import in_order, moves_between, refuse_to_lose
+from audit_pipeline.stages.moves import in_order, moves_between
 from audit_pipeline.stages.sources import batches_of_source, held_of_source, known_sources
 from audit_pipeline.state import read_json
 
@@ -184,23 +184,34 @@ def _bring_up_to_date(
     if changes:
         slugs = sorted({change.key.split("|", 1)[1] for change in changes})
         instance.add_dynamic_partitions(source_partitions_name(settings), slugs)
+    if not settings.sources:
+        return defs, {}
+    asked = {change.key for change in changes}
+    others = {change.key for change in batches_to_bring_in(workspace)} - asked  # which nobody asks for here
+    left_out = _ingest(settings, in_order(changes, moves_between(workspace, changes)), defs, instance)
+    # Those that gave rows up to these, or kept them for one that came after, are behind the store by what was done.
+    behind = [change for change in batches_to_bring_in(workspace) if change.key not in others | left_out.keys()]
+    return defs, left_out | _ingest(settings, behind, defs, instance)
+
+
+def _ingest(
+    settings: IndexAuditSettings, changes: list[BatchChange], defs: dg.Definitions, instance: dg.DagsterInstance
+) -> dict[str, BatchInputError]:
+    """Bring in these batches in their order; those that could not be, by key."""
     left_out: dict[str, BatchInputError] = {}
-    moves = moves_between(workspace, changes) if settings.sources else {}
-    ordered = in_order(changes, moves)
-    with planned(workspace.state, [change.key for change in ordered]) as done:
-        for number, change in enumerate(ordered, start=1):
+    with planned(workspace_for(settings).state, [change.key for change in changes]) as done:
+        for number, change in enumerate(changes, start=1):
             LOGGER.info(
                 "batch %s of %s: %s (%s, %s rows)", number, len(changes), change.key, change.reason, f"{change.rows:,}"
             )
             try:
-                refuse_to_lose(change.key, moves, left_out)
                 tags = {REASON_TAG: change.reason}
                 execute(defs, ingest_job_name(settings), instance, partition_key=change.key, tags=tags)
             except BatchInputError as error:
                 left_out[change.key] = error
                 LOGGER.error("left out, the others go on: %s", error)
             done(change.key, change.key not in left_out)
-    return defs, left_out
+    return left_out
 
 
 def execute(

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from audit_pipeline.corpus.arrays import among, without
 from audit_pipeline.corpus.batches import parse_batch_key, slug
-from audit_pipeline.corpus.reasons import BEFORE_START
+from audit_pipeline.corpus.reasons import BEFORE_START, ID_COLLISION
 from audit_pipeline.corpus.scans import StoreScan
 from audit_pipeline.corpus.text import is_blank
 from audit_pipeline.encoder.fidelity import MISALIGNED, ROLE_MISMATCH, VECTOR_DRIFT
@@ -203,11 +203,16 @@ def rows_that_would_vanish(workspace: Workspace, key: str) -> dict[str, int]:
     if known is None or not known.rows or parse_batch_key(key)[1] in retired_slugs(workspace):
         return {}
     chunks = pending_chunks(workspace, key)
-    rejected = read_table(pending_folder(workspace, key) / "rejected.parquet", ["reason"])
-    lost = without(workspace.held_ids(known), chunks["chunk_id"])
-    if len(rejected) and not len(chunks) and len(_in_no_other_batch(workspace, key, lost)):
+    rejected = read_table(pending_folder(workspace, key) / "rejected.parquet", ["reason", "chunk_id"])
+    held = workspace.held_ids(known)
+    lost = without(held, chunks["chunk_id"])
+    # Rows that it keeps for another batch to take are none of its own, and what another batch has of it is no loss.
+    emptied = not pc.any(among(chunks["chunk_id"], workspace.store.read_batch(key).chunks["chunk_id"])).as_py()
+    theirs = pc.and_(pc.equal(rejected["reason"], ID_COLLISION), among(rejected["chunk_id"], held))
+    unusable = len(rejected) - (pc.sum(theirs).as_py() or 0)
+    if unusable and emptied and len(_in_no_other_batch(workspace, key, lost)):
         return {"rejected": len(rejected), "rows_in_table": known.rows}
-    undated = _rows_without_a_day(workspace, key, lost, emptied=not len(chunks))
+    undated = _rows_without_a_day(workspace, key, lost, emptied=emptied)
     return {"rows_without_a_day": undated, "rows_in_table": known.rows} if undated else {}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Set
 from dataclasses import asdict, dataclass
 
 from audit_pipeline.corpus.batches import parse_batch_key, period_start
@@ -11,6 +10,7 @@ from audit_pipeline.corpus.scans import StoreScan
 from audit_pipeline.stages.grid import first_day, is_emptied, refuse_other_grain
 from audit_pipeline.stages.retired import last_read, retired_slugs
 from audit_pipeline.stages.unsettled import is_settled, unsettled_keys
+from audit_pipeline.stages.waiting import waits_in_vain
 from audit_pipeline.stages.workspace import BatchManifest, Workspace
 
 
@@ -52,7 +52,7 @@ def changed_batches(workspace: Workspace, scan: StoreScan | None = None) -> list
         manifest = known.get(key)
         if manifest is None:
             changes.append(BatchChange(key, "new", info.rows))
-        elif manifest.content_hash != info.content_hash or _others_have_changed(manifest, retired, known.keys()):
+        elif manifest.content_hash != info.content_hash or _others_have_changed(workspace, manifest, retired, scan):
             changes.append(BatchChange(key, "changed", info.rows))
         elif manifest.settings_hash != workspace.settings_hash:
             changes.append(BatchChange(key, "resettled", info.rows))
@@ -65,6 +65,7 @@ def changed_batches(workspace: Workspace, scan: StoreScan | None = None) -> list
         gone = key not in found and source not in retired and scan.unread_for(source) is None
         emptied = manifest is not None and is_emptied(workspace.settings, asdict(manifest))
         held = manifest is None or not emptied or not is_settled(workspace, manifest)
+        held = held or (manifest is not None and _others_have_changed(workspace, manifest, retired, scan))
         if gone and period <= workspace.today and held:
             changes.append(BatchChange(key, "emptied", 0))
         elif source in retired and _has_cell(workspace, period):
@@ -72,9 +73,9 @@ def changed_batches(workspace: Workspace, scan: StoreScan | None = None) -> list
     return sorted(changes, key=lambda change: change.key)
 
 
-def _others_have_changed(manifest: BatchManifest, retired: set[str], known: Set[str]) -> bool:
-    """Whether a source that the batch yields ids to is retired no more, or a batch that is to have some has come in."""
-    return not retired.issuperset(manifest.yields_to) or not known.isdisjoint(manifest.waits_for)
+def _others_have_changed(workspace: Workspace, manifest: BatchManifest, retired: set[str], scan: StoreScan) -> bool:
+    """Whether a source that the batch yields ids to is retired no more, or it keeps rows for a batch that is in now."""
+    return not retired.issuperset(manifest.yields_to) or waits_in_vain(workspace, manifest, scan)
 
 
 def _of_retired(

@@ -51,7 +51,7 @@ def ingest_chunks(workspace: Workspace, key: str) -> dict[str, int] | None:
         kept = remembered(workspace, key)
         if kept is None:
             return None
-        info, yields_to, still = kept.info, kept.yields_to, Kept(kept.rows, [], "")
+        info, yields_to, still = kept.info, kept.yields_to, Kept(kept.rows, {}, "")
         rows = kept.rows
     else:
         if info is None and known is None and key not in unsettled_keys(workspace):

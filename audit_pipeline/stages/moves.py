@@ -1,8 +1,8 @@
-"""Rows that move between the batches of one run, and the order in which none is lost. Nothing is written here."""
+"""Rows that move between the batches of one run, and the order in which each is brought in once. Nothing is written."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +10,6 @@ import pyarrow.compute as pc
 
 from audit_pipeline.corpus.arrays import without
 from audit_pipeline.corpus.batches import parse_batch_key
-from audit_pipeline.errors import BatchInputError
 from audit_pipeline.stages.changes import BatchChange
 from audit_pipeline.stages.retired import retired_slugs
 from audit_pipeline.stages.workspace import Workspace
@@ -45,7 +44,8 @@ def _names(ids: Mapping[str, pa.Array]) -> pa.DictionaryArray:
 def in_order(changes: Sequence[BatchChange], moves: Mapping[str, set[str]]) -> list[BatchChange]:
     """The batches so that one which takes rows over comes before the one that gives them up, by key else.
 
-    Where rows go round in a circle, the first batch of it by key begins.
+    In any order no row is lost; but a batch that comes first keeps such rows, and is brought in again afterwards. So
+    is the first by key of batches whose rows go round in a circle, which begins.
     """
     left = sorted(changes, key=lambda change: change.key)
     ordered: list[BatchChange] = []
@@ -56,13 +56,3 @@ def in_order(changes: Sequence[BatchChange], moves: Mapping[str, set[str]]) -> l
         done = {change.key for change in ready}
         left = [change for change in left if change.key not in done]
     return ordered
-
-
-def refuse_to_lose(key: str, moves: Mapping[str, set[str]], left_out: Iterable[str]) -> None:
-    """Raise BatchInputError where a batch would give up rows that another was to take over and was left out."""
-    waiting = moves.get(key, set()).intersection(left_out)
-    if waiting:
-        raise BatchInputError(
-            f"batch {key}: rows of it now stand in batch {min(waiting)} of the source store, which is left out, so it "
-            "is left out too, or the table would lose them: mend that batch first"
-        )

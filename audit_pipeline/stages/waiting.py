@@ -1,4 +1,4 @@
-"""Rows whose ids the store gives to a batch that was never brought in: they stay where they are until it is."""
+"""Rows that the store gives to a batch that has not come in as it is there: they stay where they are until it has."""
 
 from __future__ import annotations
 
@@ -9,47 +9,47 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from audit_pipeline import schemas
-from audit_pipeline.corpus.arrays import among, without
+from audit_pipeline.corpus.arrays import among, one_array
 from audit_pipeline.corpus.batches import parse_batch_key
 from audit_pipeline.corpus.reasons import ID_COLLISION
-from audit_pipeline.corpus.scans import StoreRows, content_hash
+from audit_pipeline.corpus.scans import BatchInfo, StoreRows, StoreScan, content_hash
 from audit_pipeline.corpus.text import count_words, sha256_hex
 from audit_pipeline.stages.retired import given_up
-from audit_pipeline.stages.unsettled import begun
-from audit_pipeline.stages.workspace import Workspace
+from audit_pipeline.stages.unsettled import begun, is_settled
+from audit_pipeline.stages.workspace import BatchManifest, Workspace
 from audit_pipeline.state import read_table
 
 
 @dataclass(frozen=True)
 class Kept:
-    """A batch with the rows that it keeps for now, the keys of the batches that are to have these, and their digest."""
+    """A batch with the rows that it keeps for now, and their digest.
+
+    ``waits_for`` has the batches that are to have them: key -> the content hash that it had.
+    """
 
     rows: StoreRows
-    waits_for: list[str]
+    waits_for: dict[str, str]
     digest: str
 
 
 def keep_until_taken(workspace: Workspace, key: str, rows: StoreRows) -> Kept:
-    """Take back the rows that this batch holds and validation gives to batches that were never brought in.
+    """Take back the rows that this batch holds and the store has in batches that are yet to come in with them.
 
-    Such a batch may wait for a backfill, or its run may fail: until its own commit takes the rows over, the table has
-    them nowhere else. A row is kept with the text that its source has now and the other fields it came in with.
+    Such a batch may wait for a backfill, be left out, or its run may fail: until its own commit takes the rows over,
+    the table has them nowhere else. A row is kept as it came in, but with the text that this batch's source has now
+    where the row stands there too, and was rejected since its id is the other batch's. One that its source has no more
+    goes all the same where the other batch waits for a backfill, perhaps for ever, with another text of that id.
     """
-    rejected = rows.rejected
+    held, rejected = _held(workspace, key), rows.rejected
+    lost = held.filter(pc.invert(among(held["chunk_id"], rows.chunks["chunk_id"])))
     collided = pc.equal(rejected["reason"], ID_COLLISION).combine_chunks()
-    if not pc.any(collided).as_py():
-        return Kept(rows, [], "")
-    held = _held(workspace, key)
-    lost = held["chunk_id"].combine_chunks()
-    lost = lost.filter(among(lost, rejected["chunk_id"].filter(collided)))
-    lost = without(lost, rows.chunks["chunk_id"])
-    theirs = _ids_of_never_brought_in(workspace, key, lost)
+    theirs = _ids_of_batches_to_come(workspace, key, lost, rejected["chunk_id"].filter(collided))
     if not theirs:
-        return Kept(rows, [], "")
-    ids = pa.chunked_array(list(theirs.values()))
-    first = _first_of_each(rejected, pc.and_(collided, among(rejected["chunk_id"], ids)))
-    kept = held.filter(among(held["chunk_id"], ids)).sort_by("chunk_id")
-    texts = rejected["text"].take(first)
+        return Kept(rows, {}, "")
+    kept = held.filter(among(held["chunk_id"], pa.chunked_array(list(theirs.values())))).sort_by("chunk_id")
+    first = _first_of_each(rejected, pc.and_(collided, among(rejected["chunk_id"], kept["chunk_id"])))
+    place = pc.index_in(one_array(kept["chunk_id"]), value_set=one_array(rejected["chunk_id"].take(first)))
+    texts = pc.coalesce(one_array(rejected["text"].take(first)).take(place), one_array(kept["text"]))
     fresh = {"text": texts, "text_sha256": sha256_hex(texts), "n_words": count_words(texts)}
     fresh["n_tokens"] = pa.nulls(len(kept), pa.int32())  # counted anew: the encoder may be another one
     names = schemas.CHUNKS.names
@@ -57,7 +57,24 @@ def keep_until_taken(workspace: Workspace, key: str, rows: StoreRows) -> Kept:
     chunks = pa.concat_tables([rows.chunks, kept]).sort_by("chunk_id")
     others = np.setdiff1d(np.arange(len(rejected)), first.to_numpy())
     digest = content_hash(kept, schemas.REJECTED_CHUNKS.empty_table())
-    return Kept(StoreRows(chunks, rejected.take(pa.array(others))), sorted(theirs), digest)
+    waits_for = {other: workspace.scan().batches[other].content_hash for other in sorted(theirs)}
+    return Kept(StoreRows(chunks, rejected.take(pa.array(others))), waits_for, digest)
+
+
+def waits_in_vain(workspace: Workspace, manifest: BatchManifest, scan: StoreScan) -> bool:
+    """Whether a batch that this one keeps rows for has come in, or is not as it was: the rows may be kept no longer."""
+    for key, content in manifest.waits_for.items():
+        info = scan.batches.get(key)
+        as_before = info.content_hash == content if info else scan.unread_for(parse_batch_key(key)[1]) is not None
+        if not as_before or (info is not None and _has_come_in(workspace, info)):
+            return True
+    return False
+
+
+def _has_come_in(workspace: Workspace, info: BatchInfo) -> bool:
+    """Whether the table has a batch as the store has it."""
+    manifest = workspace.manifest(info.key)
+    return manifest is not None and manifest.content_hash == info.content_hash and is_settled(workspace, manifest)
 
 
 def _held(workspace: Workspace, key: str) -> pa.Table:
@@ -78,22 +95,23 @@ def _held(workspace: Workspace, key: str) -> pa.Table:
     return held
 
 
-def _ids_of_never_brought_in(workspace: Workspace, key: str, ids: pa.Array) -> dict[str, pa.Array]:
-    """Key -> those of the ids that it has, of batches of the store that no ingest has finished."""
-    scan, period = workspace.scan(), parse_batch_key(key)[0]
+def _ids_of_batches_to_come(
+    workspace: Workspace, key: str, lost: pa.Table, collided: pa.ChunkedArray
+) -> dict[str, pa.Array]:
+    """Key -> ids of the ``lost`` rows that it has, of batches of the store that have not come in as they are there."""
+    scan, wait = workspace.scan(), workspace.settings.automation.history == "wait"
     found: dict[str, pa.Array] = {}
-    for other, info in scan.batches.items():
-        if not len(ids):
-            break
-        # An id belongs to its earliest row, so no later batch can have it.
-        if other == key or info.period > period or scan.unread_for(info.slug) is not None:
+    for other, info in scan.batches.items() if len(lost) else ():
+        if other == key or scan.unread_for(info.slug) is not None or _has_come_in(workspace, info):
             continue
-        if workspace.manifest(other) is not None:
-            continue
-        theirs = among(ids, workspace.store.read_batch(other).chunks["chunk_id"])
+        chunks = workspace.store.read_batch(other).chunks
+        theirs = among(lost["chunk_id"], chunks["chunk_id"])
+        if wait and workspace.manifest(other) is None:
+            same = among(lost["text_sha256"], chunks["text_sha256"])
+            theirs = pc.and_(theirs, pc.or_(same, among(lost["chunk_id"], collided)))
         if pc.any(theirs).as_py():
-            found[other] = ids.filter(theirs)
-            ids = ids.filter(pc.invert(theirs))
+            found[other] = one_array(lost["chunk_id"].filter(theirs))
+            lost = lost.filter(pc.invert(theirs))
     return found
 
 
@@ -104,4 +122,4 @@ def _first_of_each(rejected: pa.Table, which: pa.Array) -> pa.Array:
     order = pa.table({"id": some["chunk_id"], "sha256": sha256_hex(some["text"]), "place": places})
     order = order.sort_by([("id", "ascending"), ("sha256", "ascending"), ("place", "ascending")])
     ids = order["id"].to_numpy(zero_copy_only=False)
-    return order["place"].combine_chunks().filter(pa.array(np.append(True, ids[1:] != ids[:-1])))
+    return order["place"].combine_chunks().filter(pa.array(np.append(True, ids[1:] != ids[:-1])[: len(ids)]))

@@ -53,8 +53,12 @@ class BatchManifest:
     generation: str  # folder of the batch's files
     ingests: int = 1  # how often this batch was brought up to date
     yields_to: list[str] = field(default_factory=list)  # slugs of retired sources that hold ids of its rows
-    waits_for: list[str] = field(default_factory=list)  # batches never brought in that are to have ids of its rows
+    waits_for: dict[str, str] = field(default_factory=dict)  # key -> content hash of batches to come with rows of it
     place: str = ""  # digest of the table that has its rows; empty of an earlier version, which did not say
+
+    def __post_init__(self) -> None:
+        if isinstance(self.waits_for, list):  # of an earlier version, which kept the keys alone
+            object.__setattr__(self, "waits_for", dict.fromkeys(self.waits_for, ""))
 
 
 class Workspace:

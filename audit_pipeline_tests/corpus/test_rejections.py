@@ -68,6 +68,20 @@ def test_rows_left_out_that_stand_in_the_table_all_the_same_are_counted() -> Non
         assert all(finding.severity == "info" for finding in findings)
 
 
+def test_rows_that_a_managed_table_keeps_as_they_came_in_before_are_not_missing_and_counted_once() -> None:
+    rows = rejected(*[("a", "bad_date", "no date")] * 3)
+    rows = rows.set_column(2, "chunk_id", pa.array(["kept", "new", "newer"]))
+    (lost,) = rejection_findings(rows, usable(9, "a"), managed=True, in_table=pa.array(["kept", "other"]))
+    assert (lost.code, lost.n_compared, lost.share) == ("missing_rows", 11, 2 / 11)
+    assert lost.message == (
+        "3 of 11 rows of the source store could not be used and 2 of them are not in the table (bad_date: no date). "
+        "1 of them stand in the table and can be returned; they were judged as they came in before."
+    )
+    (kept,) = rejection_findings(rows.slice(0, 1), usable(9, "a"), managed=True, in_table=pa.array(["kept"]))
+    assert (kept.code, kept.severity) == ("not_measured", "info")
+    assert kept.message.startswith("1 of 9 rows of the source store could not be compared with the table")
+
+
 def test_a_reason_met_in_every_source_is_told_once_and_in_some_of_them_by_source() -> None:
     both = rejected(("a", "bad_date", "x"), ("b", "bad_date", "x"))
     assert [finding.scope for finding in rejection_findings(both, usable(8, "a", "b"), managed=True)] == [{}]

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import dagster as dg
+import lancedb
 import numpy as np
 import pytest
 
@@ -81,25 +82,35 @@ def test_a_batch_whose_text_column_vanished_is_left_out_before_it_empties_the_ta
     assert set(table(tmp_path)) == {"d3", "d4", "d5"}
 
 
-def test_a_batch_whose_rows_move_to_one_that_is_left_out_is_left_out_too(
+def test_a_batch_keeps_rows_that_move_to_one_that_is_left_out_until_that_one_comes_in(
     tmp_path: Path, fast_encoder: Encoder, instance: dg.DagsterInstance
 ) -> None:
+    def batches() -> dict[str, str]:
+        rows = lancedb.connect(str(tmp_path / "state" / "index" / "managed.lance")).open_table("chunks").to_arrow()
+        return {row["chunk_id"]: row["batch"] for row in rows.select(["chunk_id", "batch"]).to_pylist()}
+
     texts = planted.docstrings("rich", 6)
     rows = {f"d{n}": (DAY if n < 3 else LATER, text) for n, text in enumerate(texts)}
     write(tmp_path, rows)
     settings = managed(tmp_path, fast_encoder)
     run_backfill(settings, backfill_plan(settings, "docs", None), instance)
-    moved = rows | {"d0": (LATER, texts[0]), "d1": ("2026-01-20", texts[1])}
-    write(tmp_path, moved | {"d5": ("no day", texts[5])})  # the guard holds the batch that d5 would go from
+    # d0 and d3 change places; the guard holds the batch that d5 would go from.
+    moved = rows | {"d0": (LATER, texts[0]), "d3": (DAY, texts[3]), "d1": ("2026-01-20", texts[1])}
+    write(tmp_path, moved | {"d5": ("no day", texts[5])})
     settings = managed(tmp_path, fast_encoder)
     done = run_backfill(settings, backfill_plan(settings, "docs", None), instance)
-    assert list(done.left_out) == [f"{LATER}|docs", f"{DAY}|docs"]
-    assert f"rows of it now stand in batch {LATER}|docs" in str(done.left_out[f"{DAY}|docs"])
+    assert list(done.left_out) == [f"{LATER}|docs"]
     assert table(tmp_path) == {i: text for i, (_, text) in rows.items()}
+    assert {i: key[:10] for i, key in batches().items()} == {
+        i: day for i, (day, _) in (moved | {"d0": (DAY, "")}).items()
+    }
+    assert [one.key for one in backfill_plan(managed(tmp_path, fast_encoder), "docs", None)] == [f"{LATER}|docs"]
     write(tmp_path, moved)
     settings = managed(tmp_path, fast_encoder)
     assert run_backfill(settings, backfill_plan(settings, "docs", None), instance) == Backfilled()
     assert table(tmp_path) == {i: text for i, (_, text) in moved.items()}
+    assert {i: key[:10] for i, key in batches().items()} == {i: day for i, (day, _) in moved.items()}
+    assert backfill_plan(managed(tmp_path, fast_encoder), "docs", None) == []
 
 
 @pytest.mark.parametrize("broken", [0.0, np.nan])

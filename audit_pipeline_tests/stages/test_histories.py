@@ -178,8 +178,8 @@ class History:
         for chunk_id, (batch, *_) in before.items():
             if self.retired.get(batch[-1]) and batch not in marked:
                 assert after[chunk_id][0] == batch, "a retired source lost a row"
-            if waiting and stopped is None and self.has(chunk_id, batch):
-                assert chunk_id in after, "a row went to a batch that waits"
+            if chunk_id in self.valid():
+                assert chunk_id in after, "the table lost a row that the store has"
         return stopped
 
     def held(self) -> dict[str, tuple[str, ...]]:
@@ -191,11 +191,6 @@ class History:
             return {}
         assert len({row["chunk_id"] for row in rows}) == len(rows)
         return {row["chunk_id"]: (row["batch"], row["text"]) for row in rows}
-
-    def has(self, chunk_id: str, batch: str) -> bool:
-        """Whether the batch's source still has a row of this id there that can be used."""
-        day, name = batch.split("|")
-        return any(row[:2] == [chunk_id, day] and row[2].strip() for row in self.rows[name])
 
     def valid(self) -> dict[str, tuple[str, ...]]:
         """chunk_id -> (batch, text) of the store: of an id that stands twice the earliest row."""
@@ -213,6 +208,7 @@ class History:
             for name in self.rows:
                 self.rows[name] = [row for row in self.rows[name] if row[1] in DAYS and row[2].strip()]
             assert self.run() is None
+        assert self.run() is None  # a batch whose rows another took over after it is brought in again
         work = self.opened()
         assert changed_batches(work) == []
         held = self.held()

@@ -107,4 +107,22 @@ def test_a_batch_whose_ids_all_stand_in_an_earlier_batch_may_be_emptied(folder: 
     assert pending_manifest(workspace(folder), KEY).rows == 0
     blank = [(i, source, day, "  ") for i, source, day, _ in ROWS[2:3]]
     write_rows(folder, [*ROWS[:2], *blank, ROWS[3], *earlier[:2]])
-    assert brought_in(folder) == {"rejected": 3, "rows_in_table": 3}  # the third one would be lost
+    assert brought_in(folder) == {"rejected": 1, "rows_in_table": 3}  # the third one would be lost
+
+
+def test_a_batch_whose_rows_are_gone_but_for_one_that_an_earlier_batch_has_may_be_emptied(folder: Path) -> None:
+    earlier = ("a1", "b", "2026-01-01", "one")
+    write_rows(folder, [ROWS[0], ROWS[3], earlier])
+    finish(folder, "2026-01-01|b")
+    assert brought_in(folder) == {}
+    assert pending_manifest(workspace(folder), KEY).rejected == 1
+    stranger = ("b1", "a", DAY, "an id that the batch never had, as after a change of the column")
+    write_rows(folder, [stranger, ROWS[3], earlier, ("b1", "b", "2026-01-01", "four")])
+    assert brought_in(folder) == {"rejected": 1, "rows_in_table": 3}
+
+
+def test_a_row_that_is_kept_for_another_batch_does_not_hide_that_no_other_can_be_used(folder: Path) -> None:
+    blank = [(i, source, day, "  ") for i, source, day, _ in ROWS[1:3]]
+    write_rows(folder, [("a1", "a", LATER, "one"), *blank, ROWS[3]])  # the batch of a1 has yet to come in
+    assert brought_in(folder) == {"rejected": 2, "rows_in_table": 3}
+    assert pending_manifest(workspace(folder), KEY).rows == 1

@@ -107,20 +107,27 @@ def test_ids_stay_with_the_batch_that_holds_them_until_the_other_one_is_backfill
     assert sorted(work.rejected()["chunk_id"].to_pylist()) == ["c1", "c2"]
 
 
-def test_a_row_that_is_kept_has_the_text_of_its_source_and_goes_when_its_source_has_it_no_more(
+def test_a_row_that_is_kept_has_the_text_of_its_source_and_goes_when_no_source_has_it_so_any_more(
     tmp_path: Path, opened: Open
 ) -> None:
-    source, _ = held_and_waited_for(tmp_path, opened, "2026-01-02|other")
+    waits = "2026-01-02|other"
+    source, _ = held_and_waited_for(tmp_path, opened, waits)
     ingest(opened("docs", source), HELD)
     write(tmp_path, HELD, {"c0": 0, "c2": 4})
-    assert behind(opened("docs", source)) == [("2026-01-02|other", "new"), (HELD, "changed")]
+    assert behind(opened("docs", source)) == [(waits, "new"), (HELD, "changed")]
     ingest(opened("docs", source), HELD)
     work = opened("docs", source)
-    assert table(work) == population(work) == {"c0": (HELD, 0), "c2": (HELD, 4)}
-    write(tmp_path, "2026-01-02|other", {"c3": 3})
+    assert table(work) == population(work) == {"c0": (HELD, 0), "c1": (HELD, 1), "c2": (HELD, 4)}
+    write(tmp_path, HELD, {"c0": 0})  # the row of c2 that waits has another text
     ingest(opened("docs", source), HELD)
-    assert table(work) == {"c0": (HELD, 0), "c2": (HELD, 4)}
-    assert behind(opened("docs", source)) == [("2026-01-02|other", "new")]
+    assert table(opened("docs", source)) == {"c0": (HELD, 0), "c1": (HELD, 1)}
+    assert behind(opened("docs", source)) == [(waits, "new")]
+    write(tmp_path, waits, {"c3": 3})
+    assert behind(opened("docs", source)) == [(waits, "new"), (HELD, "changed")]
+    ingest(opened("docs", source), HELD)
+    work = opened("docs", source)
+    assert table(work) == population(work) == {"c0": (HELD, 0)}
+    assert behind(work) == [(waits, "new")]
 
 
 def test_rows_are_kept_of_a_run_that_died_and_not_taken_back_from_one_that_did(tmp_path: Path, opened: Open) -> None:

@@ -27,7 +27,10 @@ def most_frequent_length(columns: Iterable[pa.Array]) -> int:
 
 
 def to_matrix(column: pa.Array, dimension: int) -> tuple[np.ndarray, np.ndarray]:
-    """(vectors (n, d) float32, state (n,) uint8) of one list column; rows that are not usable are all zero."""
+    """(vectors (n, d) float32, state (n,) uint8) of one list column; rows that are not usable are all zero.
+
+    A vector too short or too long for its length to be told in float32 counts as zero or as infinite.
+    """
     matrix = np.zeros((len(column), dimension), dtype=np.float32)
     state = np.full(len(column), USABLE, dtype=np.uint8)
     null = column.is_null().to_numpy(zero_copy_only=False)
@@ -47,7 +50,11 @@ def to_matrix(column: pa.Array, dimension: int) -> tuple[np.ndarray, np.ndarray]
     finite = np.isfinite(matrix)
     state[fits & ~finite.all(axis=1)] = INFINITE
     state[fits & np.isnan(matrix).any(axis=1)] = NAN
-    state[fits & ~(matrix != 0).any(axis=1)] = ZERO
+    # LanceDB squares in float32: a length whose square is nothing or infinite there has no direction for it either.
+    with np.errstate(over="ignore", invalid="ignore"):
+        squared = np.einsum("ij,ij->i", matrix, matrix)
+    state[(state == USABLE) & ~np.isfinite(squared)] = INFINITE
+    state[(state == USABLE) & (squared < np.finfo(np.float32).tiny)] = ZERO
     matrix[state != USABLE] = 0
     return matrix, state
 

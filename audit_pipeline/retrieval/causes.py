@@ -68,11 +68,21 @@ def duplicate_id(miss: Miss, evidence: Evidence) -> Outcome:
 
 
 def invalid_vector(miss: Miss, evidence: Evidence) -> Outcome:
-    """None of the id's rows has a vector that the metric can score."""
+    """None of the id's rows has a vector that the metric can score; or a row without one was returned before it."""
     rows = _rows_of_id(miss, evidence)
-    if evidence.snapshot.searchable[rows].any():
+    if not evidence.snapshot.searchable[rows].any():
+        return {"state": VECTOR_STATES[int(evidence.snapshot.vector_state[miss.row])]}
+    # LanceDB puts an infinite score first: that of a vector with Inf under dot, of one too short under cosine.
+    if miss.rank_max is None or miss.rank_max > miss.k:
         return None
-    return {"state": VECTOR_STATES[int(evidence.snapshot.vector_state[miss.row])]}
+    before = miss.returned if miss.rank_returned is None else miss.returned[: miss.rank_returned - 1]
+    before = before[before >= 0]
+    broken = before[~evidence.snapshot.searchable[before]]
+    if not len(broken) or len(before) - len(broken) >= miss.k:
+        return None
+    row = int(broken[0])
+    state = VECTOR_STATES[int(evidence.snapshot.vector_state[row])]
+    return {"row_before": evidence.identities.id_of(row), "state": state}
 
 
 def filter_excluded(miss: Miss, evidence: Evidence) -> Outcome:

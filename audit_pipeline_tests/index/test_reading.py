@@ -117,6 +117,21 @@ def test_every_kind_of_broken_vector_is_told_apart(tmp_path: Path) -> None:
     ]
 
 
+def test_a_vector_whose_length_float32_cannot_tell_is_as_good_as_zero_or_infinite(tmp_path: Path) -> None:
+    vectors = unit_vectors(5)
+    vectors[1] *= np.float32(1e-30)
+    vectors[2] *= np.float32(1e25)
+    vectors[3] *= np.float32(1e-15)
+    write(tmp_path / "db", foreign(list("abcde"), vectors))
+    assert snapshot_of(tmp_path / "db", tmp_path / "work").vector_state.tolist() == [
+        USABLE,
+        ZERO,
+        INFINITE,
+        USABLE,
+        USABLE,
+    ]
+
+
 def test_columns_under_other_names_struct_fields_numbers_and_iso_dates(tmp_path: Path) -> None:
     write(
         tmp_path / "db",

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from audit_pipeline import schemas
-from audit_pipeline.index.snapshot import NAN, USABLE, ZERO, SearchHits, TableSnapshot
+from audit_pipeline.index.snapshot import INFINITE, NAN, USABLE, ZERO, SearchHits, TableSnapshot
 from audit_pipeline.retrieval.causes import CAUSE_ORDER
 from audit_pipeline.retrieval.diagnosis import merge_misses
 from audit_pipeline.retrieval.miss import Fidelity
@@ -81,6 +81,22 @@ def test_invalid_vector(state: int, name: str):
     vectors[1], states[1] = 0, state
     chunk_id, cause, evidence = one(causes_of(snapshot(rows(), vectors, state=states), axes(4)))
     assert (chunk_id, cause, evidence) == ("b", "invalid_vector", {"state": name})
+
+
+def test_a_broken_vector_that_the_store_puts_first_is_what_the_others_miss_by():
+    states = np.full(4, USABLE, np.uint8)
+    states[3] = INFINITE
+    made = snapshot(rows(), axes(4), metric="dot", state=states)
+    sound = made.search
+
+    def broken_first(queries: np.ndarray, limit: int) -> SearchHits:
+        hits = sound(queries, limit)
+        first = np.column_stack((np.full(len(queries), 3), hits.rows[:, :-1]))
+        return SearchHits(first, hits.returned + 1)
+
+    made.search = broken_first
+    before = ("invalid_vector", {"row_before": "d", "state": "infinite"})
+    assert causes_of(made, axes(4)[:3], rows().slice(0, 3)) == {"a": before, "b": before, "c": before}
 
 
 def variants_that_find(*names: str) -> Any:

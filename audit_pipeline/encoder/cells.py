@@ -25,6 +25,7 @@ from audit_pipeline.encoder.fidelity import (
     Sample,
 )
 from audit_pipeline.encoder.roles import PASSAGE
+from audit_pipeline.encoder.template import without_fields
 from audit_pipeline.encoder_settings import EncoderSettings
 
 ADOPTED_SHARE = 0.9
@@ -170,27 +171,27 @@ def adopt_template(sample: Sample, states: RowStates, embed_text: str | None, pa
     """The template that the writer embeds, where it explains nearly all cells and the settings name another.
 
     Its rows become faithful; rows that carry the configured template instead become a role mismatch: they deviate
-    from what nearly all others hold. None where no template is adopted.
+    from what nearly all others hold. Rows whose fields leave the template nothing to add stay as they are, and decide
+    nothing. None where no template is adopted.
     """
-    counts: Counter[str] = Counter()
-    codes = np.unique(sample.cells)
-    for code in codes:
-        rows = np.flatnonzero(sample.cells == code)
-        of_cell = Counter(_template_of(states.explanation[row]) for row in rows)
-        (template, votes), *_ = sorted(of_cell.items(), key=lambda item: (-item[1], str(item[0])))
-        if template is not None and 2 * votes > len(rows):
-            counts[template] += 1
-    if not counts:
+    of_rows = np.array([_template_of(explanation) or "" for explanation in states.explanation], dtype=object)
+    faithful = np.array([state == FAITHFUL for state in states.state])
+    nothing_to_add = {t: faithful & without_fields(sample.fields, t) for t in sorted(set(of_rows) - {""})}
+    votes: dict[str, int] = {}
+    for template, bare in nothing_to_add.items():
+        cells, rows_of_cell = np.unique(sample.cells[~bare], return_counts=True)
+        for_it = np.array([np.sum(of_rows[(sample.cells == cell) & ~bare] == template) for cell in cells])
+        won = int(np.sum(2 * for_it > rows_of_cell))
+        if won and won >= ADOPTED_SHARE * len(cells):
+            votes[template] = won
+    if not votes:
         return None
-    template, votes = min(counts.items(), key=lambda item: (-item[1], item[0]))
-    if votes < ADOPTED_SHARE * len(codes):
-        return None
+    template = min(votes, key=lambda name: (-votes[name], name))
     configured = Explanation(PASSAGE, passage_prompt, embed_text or "{text}")
-    for row, (state, explanation) in enumerate(zip(states.state, states.explanation, strict=True)):
-        if _template_of(explanation) == template:
-            states.state[row], states.explanation[row] = FAITHFUL, None
-        elif state == FAITHFUL:
-            states.state[row], states.explanation[row] = ROLE_MISMATCH, configured
+    for row in np.flatnonzero(of_rows == template):
+        states.state[row], states.explanation[row] = FAITHFUL, None
+    for row in np.flatnonzero(faithful & ~nothing_to_add[template]):
+        states.state[row], states.explanation[row] = ROLE_MISMATCH, configured
     return template
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from audit_pipeline.encoder.calibration import NOISE_LOSS, Calibration, EncodeFunction, cosine_loss
 from audit_pipeline.encoder.known_templates import known_templates
 from audit_pipeline.encoder.roles import NONE, PASSAGE
-from audit_pipeline.encoder.template import embedded_texts
+from audit_pipeline.encoder.template import embedded_texts, without_fields
 
 FAITHFUL = "faithful"
 TEXT_DRIFT = "text_drift"  # the vector fits the table's text, which is not the store's
@@ -104,6 +104,7 @@ def judge(
     faithful = loss <= calibration.tolerance
     for row in np.flatnonzero(faithful):
         states.state[row] = FAITHFUL
+    _judge_bare_texts(sample, arms[PASSAGE], embed_text, calibration, encode, states)
     _judge_drifted_texts(sample, arms[PASSAGE], calibration, encode, states)
     _explain(sample, explanations(arms, embed_text, sample.fields), embed_text, calibration, encode, states)
     for row in np.flatnonzero(loss <= NOISE_LOSS):
@@ -124,6 +125,29 @@ def explanations(arms: dict[str, str], embed_text: str | None, fields: pa.Table)
 def explanation_texts(fields: pa.Table, explanation: Explanation, embed_text: str | None) -> list[str]:
     """What an explanation says was embedded, without the prompt."""
     return embedded_texts(fields, explanation.template or embed_text).to_pylist()
+
+
+def _judge_bare_texts(
+    sample: Sample,
+    prompt: str,
+    embed_text: str | None,
+    calibration: Calibration,
+    encode: EncodeFunction,
+    states: RowStates,
+) -> None:
+    """A writer that has no title for a row may leave out what its template puts around one: such rows are faithful."""
+    rows = np.flatnonzero(without_fields(sample.fields, embed_text) & (np.array(states.state) == VECTOR_DRIFT))
+    if not len(rows):
+        return
+    bare = encode(sample.fields["text"].take(pa.array(rows)).to_pylist(), prompt)
+    loss = cosine_loss(sample.stored[rows], bare)
+    fits = loss <= calibration.tolerance
+    fitting = rows[fits]
+    states.fresh = states.fresh.copy()
+    states.fresh[fitting] = bare[fits]
+    states.loss[fitting] = states.found_loss[fitting] = loss[fits]
+    for row in fitting:
+        states.state[row] = FAITHFUL
 
 
 def _judge_drifted_texts(

@@ -32,7 +32,7 @@ from audit_pipeline.encoder.protocol import Encoder
 from audit_pipeline.encoder.roles import accepted_arms, arms_of, prompt_not_applied
 from audit_pipeline.encoder.sampling import draw_sample, longest_rows, sample_rows
 from audit_pipeline.encoder.stretches import parts_of
-from audit_pipeline.encoder.template import embedded_texts
+from audit_pipeline.encoder.template import embedded_texts, without_fields
 from audit_pipeline.encoder.truncation_probe import Reach, reach_of_encoder
 from audit_pipeline.encoder.vector_store import VectorStore
 from audit_pipeline.results import Progress, StageResult, no_progress
@@ -141,8 +141,12 @@ def fingerprint(
     verdicts = cells.verdicts(sample, states, calibration, settings.encoder, adopted or embed_text)
 
     def is_unfaithful(row: int) -> bool:
-        text = embedded_texts(rows.slice(row, 1), adopted or embed_text).to_pylist()
-        return bool(cosine_loss(np.asarray(vectors[row : row + 1]), encode(text, prompt))[0] > calibration.tolerance)
+        one = rows.slice(row, 1)
+        bare = without_fields(one, adopted or embed_text)[0]
+        forms = [adopted or embed_text, None] if bare else [adopted or embed_text]
+        fresh = [encode(embedded_texts(one, form).to_pylist(), prompt) for form in forms]
+        stored = np.asarray(vectors[row : row + 1])
+        return all(bool(cosine_loss(stored, vector)[0] > calibration.tolerance) for vector in fresh)
 
     findings += findings_of(cells, sample, states, misalignment, calibration, settings, adopted, rows, is_unfaithful)
     findings += cut_findings(cells, sample, states, cut, rows)

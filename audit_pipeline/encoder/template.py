@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import string
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from audit_pipeline.corpus.arrays import one_array
+from audit_pipeline.corpus.text import is_blank
 from audit_pipeline.errors import AuditInputError
 from audit_pipeline.spelling import did_you_mean
 
@@ -31,6 +33,19 @@ def embedded_texts(rows: pa.Table, embed_text: str | None) -> pa.Array:
             pieces.append(_column(rows, name, embed_text))
     joined = pc.binary_join_element_wise(*pieces, pa.scalar(""))
     return one_array(joined)
+
+
+def without_fields(rows: pa.Table, embed_text: str | None) -> np.ndarray:
+    """(n,) bool: rows that have nothing for a template to put beside their text, each of its other fields being empty.
+
+    False throughout where the text stands alone, or not in the template at all.
+    """
+    names = [] if embed_text is None or "{" not in embed_text else [name for _, name in template_fields(embed_text)]
+    others = [name for name in names if name not in (None, "text")]
+    if "text" not in names or not others:
+        return np.zeros(rows.num_rows, dtype=bool)
+    empty = [is_blank(_column(rows, str(name), str(embed_text))) for name in others]
+    return np.logical_and.reduce([mask.to_numpy(zero_copy_only=False) for mask in empty])
 
 
 def template_fields(template: str) -> list[tuple[str, str | None]]:

@@ -46,20 +46,21 @@ def derived_fields(schema: pa.Schema, layout: Layout) -> Derived:
 def metadata_lines(metadata: pa.ChunkedArray) -> pa.Array:
     """``key: value`` lines of each row's metadata, (n,) string: a struct's plain fields, or those of a JSON object.
 
-    Nulls and what is no plain value are left out, as are fields whose name begins with an underscore.
+    Nulls and what is no plain value are left out, as are fields whose name begins with an underscore. Null where
+    nothing is left.
     """
     column = metadata.combine_chunks()
     if not pa.types.is_struct(column.type):
         return pa.array([_lines_of_json(text) for text in column.cast(pa.string()).to_pylist()], pa.string())
-    lines: list[pa.Array] = []
+    lines = pa.nulls(len(column), pa.string())
     for field in column.type:
         if field.name.startswith("_") or pa.types.is_nested(field.type):
             continue
         values = as_strings(pc.struct_field(column, field.name))
-        lines.append(pc.binary_join_element_wise(pa.scalar(field.name), values, ": "))
-    if not lines:
-        return pa.nulls(len(column), pa.string())
-    return pc.binary_join_element_wise(*lines, "\n", null_handling="skip")
+        line = pc.binary_join_element_wise(pa.scalar(field.name), values, ": ")
+        # Not null_handling="skip": it leaves out whole rows of nulls, and the column becomes too short.
+        lines = pc.coalesce(pc.binary_join_element_wise(lines, line, "\n"), lines, line)
+    return lines
 
 
 def _lines_of_column(name: str, rows: pa.Table) -> pa.Array:

@@ -82,6 +82,37 @@ def test_lines_of_metadata_before_the_text_are_named(audit: Audit, texts: list[s
     assert template_found(audit(embedded, metadata=metadata)) == "{metadata_lines}\n\n{text}"
 
 
+def test_rows_without_metadata_embed_their_text_alone_and_are_no_other_template(audit: Audit, texts: list[str]) -> None:
+    metadata = [{"source": None, "page": None} if row % 4 == 3 else m for row, m in enumerate(METADATA)]
+    embedded = [text if row % 4 == 3 else f"{LINES[row]}\n\n{text}" for row, text in enumerate(texts)]
+    assert template_found(audit(embedded, metadata=metadata)) == "{metadata_lines}\n\n{text}"
+
+
+@pytest.mark.parametrize("configured", [None, "title: {title} | text: {text}"])
+def test_what_a_template_puts_around_a_title_is_left_out_where_there_is_no_title(
+    audit: Audit, texts: list[str], configured: str | None
+) -> None:
+    titles = ["" if row % 16 == 5 else None if row % 4 == 3 else title for row, title in enumerate(TITLES)]
+    embedded = [f"title: {title} | text: {text}" if title else text for title, text in zip(titles, texts, strict=True)]
+    found = audit(embedded, title=titles, index={"embed_text": configured})
+    assert errors(found) == []
+    adopted = [
+        finding["evidence"]["embed_text"] for finding in found["findings"] if finding["code"] == "embedded_text_found"
+    ]
+    assert adopted == ([] if configured else ["title: {title} | text: {text}"])
+
+
+def test_a_title_left_out_where_there_is_one_deviates_from_the_template(audit: Audit, texts: list[str]) -> None:
+    titles = [None if row % 4 == 3 else title for row, title in enumerate(TITLES)]
+    left_out = in_cell("alpha", "2026-01-02")
+    embedded = [
+        text if title is None or out else f"{title}: {text}"
+        for title, text, out in zip(titles, texts, left_out, strict=True)
+    ]
+    found = audit(embedded, title=titles, index={"embed_text": "{title}: {text}"})
+    assert errors(found) == [("role_mismatch", {"source": "alpha", "ingestion_date": "2026-01-02"})]
+
+
 def test_a_title_inside_the_metadata_is_named(audit: Audit, texts: list[str]) -> None:
     embedded = [f"{title}\n{text}" for title, text in zip(TITLES, texts, strict=True)]
     meta = [{"title": title, "page": page} for title, page in zip(TITLES, PAGES, strict=True)]

@@ -9,7 +9,6 @@ from audit_pipeline.orchestration import running
 from audit_pipeline.orchestration.running import at_home, execute, refuse_unknown_source
 from audit_pipeline.stages.changes import changed_batches
 from audit_pipeline.stages.ingest import finish_batch, ingest_chunks, ingest_index_rows
-from audit_pipeline.stages.moves import refuse_to_lose
 from audit_pipeline.stages.unsettled import begin_writing, end_writing
 from audit_pipeline.stages.workspace import Workspace
 from audit_pipeline.state import write_table
@@ -150,12 +149,6 @@ CASES = [
         "a check that guards the table",
         check_that_guards_the_table,
         "batch 2026-01-02|a: three says: mend it",
-    ),
-    Case(
-        "a batch whose rows move to one that is left out",
-        lambda _: refuse_to_lose("2026-01-02|a", {"2026-01-02|a": {"2026-01-03|a", "2026-01-03|b"}}, ["2026-01-03|b"]),
-        "batch 2026-01-02|a: rows of it now stand in batch 2026-01-03|b of the source store, which is left out, so it "
-        "is left out too, or the table would lose them: mend that batch first",
     ),
     Case(
         "an index of which no batch can be brought in",

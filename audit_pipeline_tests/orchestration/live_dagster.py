@@ -60,7 +60,7 @@ class LiveDagster:
         assert "errors" not in answer, answer["errors"]
         return answer["data"]
 
-    def wait_for(self, what: str, test: Callable[[], T | None], seconds: float = 90) -> T:
+    def wait_for(self, what: str, test: Callable[[], T | None], seconds: float = 240) -> T:
         """What ``test`` gives once it is true; after so many seconds an error with the servers' last lines."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:

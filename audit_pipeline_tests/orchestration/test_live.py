@@ -146,7 +146,7 @@ def test_a_second_source_is_registered_backfilled_checked_and_blamed_for_what_it
             assert not status.startswith(("FAIL", "CANCEL")), live.log.read_text(encoding="utf-8")[-6000:]
             return status == "COMPLETED_SUCCESS"
 
-        live.wait_for("the backfill", backfilled, seconds=180)
+        live.wait_for("the backfill", backfilled)
         for asset in BATCH_ASSETS:
             assert instance.get_materialized_partitions(dg.AssetKey([PREFIX, asset])) >= set(CELLS), asset
         # Three rows a batch are missing: the first source has their ids, and keeps them.
@@ -171,7 +171,7 @@ def test_a_second_source_is_registered_backfilled_checked_and_blamed_for_what_it
             },
         )["launchRun"]
         assert launched["__typename"] == "LaunchRunSuccess", launched
-        live.wait_for("the audit", lambda: finished(live, launched["run"]["runId"]), seconds=180)
+        live.wait_for("the audit", lambda: finished(live, launched["run"]["runId"]))
         assert checks_of(instance, "corpus_integrity", "covers_all_batches") == {None: True}
         assert checks_of(instance, "audit_report", "no_error_findings") == {None: False}
         live.wait_for("the alert", lambda: "missing_rows" in told(webhook))

@@ -118,7 +118,7 @@ def test_what_arrives_is_brought_in_though_its_run_is_killed_and_one_audit_follo
     more = HELD.format(folder=str(index))
     with live_dagster([index / "defs.yaml"], state, index, more) as live, dg.DagsterInstance.get() as instance:
         write_store(index, rows)
-        live.wait_for("the run of the new batch", (index / "held").exists, seconds=180)
+        live.wait_for("the run of the new batch", (index / "held").exists)
         (killed,) = [run for run in runs_of_assets(instance) if run.tags["dagster/partition"] == NEW]
         slots = instance.event_log_storage.get_concurrency_info("live__table")
         assert slots.active_run_ids == {killed.run_id}
@@ -131,7 +131,7 @@ def test_what_arrives_is_brought_in_though_its_run_is_killed_and_one_audit_follo
             of_interest = [run.status.value for run in runs if run is last or run.parent_run_id]
             return of_interest == ["SUCCESS"] * 2 and "dagster/partition" not in last.tags
 
-        live.wait_for("the audit", audited, seconds=240)
+        live.wait_for("the audit", audited)
         seen = evaluations(instance)
         live.wait_for("ticks that ask for nothing", lambda: evaluations(instance) >= seen + 5)
         runs = runs_of_assets(instance)

@@ -19,7 +19,7 @@ from audit_pipeline.errors import AuditInputError
 from audit_pipeline.memory import give_back
 from audit_pipeline.orchestration.naming import alert_sensor_name, audit_job_name, ingest_job_name
 from audit_pipeline.orchestration.retries import retry_of
-from audit_pipeline.orchestration.runs import ASSET_JOB, is_of_index
+from audit_pipeline.orchestration.runs import ASSET_JOB, failed_guards, is_of_index
 from audit_pipeline.orchestration.slack import post_to_channel, refuse_missing_extra
 from audit_pipeline.orchestration.workspaces import new_workspace, state_root
 from audit_pipeline.plural import some
@@ -91,12 +91,11 @@ def failures_since(settings: IndexAuditSettings, instance: dg.DagsterInstance, s
     The last audit's run stands while it is failed, however long ago. A run that Dagster makes up for by itself is none.
     """
     failed, unsettled = _checks(settings, instance)
-    # Where a check stopped the batch, the check says more than that its run failed.
-    stopped = {_batch(item) for item in failed if item.code in BLOCKING}
     failed = _still_wrong(settings, failed)
     looked = [(one, retry_of(one, instance)) for one in _failed_runs(settings, instance, since)]
-    runs = [_run(settings, record.dagster_run) for record, retry in looked if retry == "none"]
-    told = [item for item in runs if item.code == "audit_failed" or _batch(item) not in stopped]
+    runs = [record.dagster_run for record, retry in looked if retry == "none"]
+    # Where a check stopped a run, the check says more than that the run failed; and it says so once it is mended.
+    told = [_run(settings, run) for run in runs if not failed_guards(instance, run.run_id)]
     until = max((record.end_time or 0.0 for record, retry in looked if retry != "pending"), default=0.0)
     # What waits for its retry is looked at again, however long that takes.
     until = min([until, *(record.end_time or 0.0 for record, retry in looked if retry == "pending")])
@@ -194,10 +193,6 @@ def _run(settings: IndexAuditSettings, run: dg.DagsterRun) -> Item:
         return Item("run", "audit_failed", scope, "Read why at the run in Dagster; the last report is as it was.")
     source = f" --source {scope['source']}" if "source" in scope else ""
     return Item("run", "ingest_failed", scope, f"Read why at the run in Dagster, then audit-pipeline backfill{source}.")
-
-
-def _batch(item: Item) -> tuple[str | None, str | None]:
-    return item.scope.get("ingestion_date"), item.scope.get("source")
 
 
 def _batch_key(item: Item) -> str:

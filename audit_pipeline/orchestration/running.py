@@ -28,6 +28,7 @@ from audit_pipeline.orchestration.home import (
 from audit_pipeline.orchestration.naming import REASON_TAG, audit_job_name, ingest_job_name, source_partitions_name
 from audit_pipeline.orchestration.planned import planned
 from audit_pipeline.orchestration.pools import look_at_pools, watched_pools
+from audit_pipeline.orchestration.runs import failed_guards
 from audit_pipeline.orchestration.workspaces import workspace_for
 from audit_pipeline.plural import counted
 from audit_pipeline.settings_file import check_label_files
@@ -238,7 +239,7 @@ def execute(
     except dg.DagsterExecutionInterruptedError:
         raise StoppedError from None
     except DagsterAssetCheckFailedError as error:
-        raise BatchInputError("; ".join(_failed_guards(instance, run_id))) from error
+        raise BatchInputError("; ".join(failed_guards(instance, run_id))) from error
     except dg.DagsterError as error:
         cause: BaseException | None = error
         while cause is not None:
@@ -246,11 +247,3 @@ def execute(
                 raise cause from None
             cause = cause.__cause__
         raise
-
-
-def _failed_guards(instance: dg.DagsterInstance, run_id: str) -> list[str]:
-    """What the checks say that stopped a run: Dagster's own error has their names alone."""
-    records = instance.get_records_for_run(run_id, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION).records
-    found = [record.event_log_entry.dagster_event for record in records]
-    checks = [event.asset_check_evaluation_data for event in found if event is not None]
-    return [one.description or one.check_name for one in checks if one.blocking and not one.passed]

@@ -40,3 +40,11 @@ def batches_under_way(
     keys = {run.tags.get("dagster/partition") for run in runs if is_of_index(settings, run)}
     planned = planned_batches(StateFolder(state_root(), settings.name), queued_for)
     return planned | {key for key in keys if key is not None}
+
+
+def failed_guards(instance: dg.DagsterInstance, run_id: str) -> list[str]:
+    """What the checks say that stopped a run, none where none did: Dagster's own error has their names alone."""
+    records = instance.get_records_for_run(run_id, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION).records
+    found = [record.event_log_entry.dagster_event for record in records]
+    checks = [event.asset_check_evaluation_data for event in found if event is not None]
+    return [one.description or one.check_name for one in checks if one.blocking and not one.passed]

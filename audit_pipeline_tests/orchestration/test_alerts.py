@@ -202,6 +202,8 @@ def test_a_check_that_stops_its_batch_is_told_and_its_run_is_not(
     assert [record.dagster_run.status for record in instance.get_run_records()] == [dg.DagsterRunStatus.FAILURE]
     tick(settings, instance)
     assert server.bodies[-1]["text"] == "small: 1 failed check"
+    run_checks(instance, passed=True, name="vectors_can_be_written")
+    assert failures_since(settings, instance, 0).runs == []  # what stopped it is mended, and its run is no news
 
 
 def test_runs_of_assets_that_failed_are_told_and_those_of_another_index_are_not(

@@ -19,6 +19,7 @@ from audit_pipeline.results import StageResult
 from audit_pipeline.stages import ann, duplicates, formatting_arms, index, observed, probes, report, retrieval, vectors
 from audit_pipeline.stages.batches import BATCH_CHECKS, batch_check
 from audit_pipeline.stages.checks import REPORT_CHECKS
+from audit_pipeline.stages.discovery import waiting_batches
 from audit_pipeline.stages.limits import CheckOutcome, report_check
 from audit_pipeline.stages.workspace import Workspace
 
@@ -252,10 +253,11 @@ def _batch_check(settings: IndexAuditSettings, instance: dg.DagsterInstance, nam
     """Asked again where it fails: a run may have begun or ended while the check looked at its batch."""
     workspace = workspace_for(settings)
     before = batches_under_way(settings, instance, LONGEST_QUEUE)
-    outcome = batch_check(workspace, name, before)
+    waiting = waiting_batches(workspace)
+    outcome = batch_check(workspace, name, before, waiting)
     if outcome.passed:
         return outcome
-    return batch_check(workspace, name, before | batches_under_way(settings, instance, LONGEST_QUEUE))
+    return batch_check(workspace, name, before | batches_under_way(settings, instance, LONGEST_QUEUE), waiting)
 
 
 def _check(

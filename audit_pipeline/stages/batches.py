@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Set
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -54,15 +54,20 @@ class ObservedBatch:
     error: bool
 
 
-def batch_check(workspace: Workspace, name: str, under_way: Set[str] = frozenset()) -> CheckOutcome:
+def batch_check(
+    workspace: Workspace, name: str, under_way: Set[str] = frozenset(), waiting: Set[str] = frozenset()
+) -> CheckOutcome:
     """The outcome of one of BATCH_CHECKS. ``under_way`` are keys of batches that a run has in hand or is to take up:
-    what they lack is on its way and no failure.
+    what they lack is on its way and no failure. Nor is what is ``waiting`` for a backfill, since the settings say so.
     """
-    check = covers_all_batches if name == "covers_all_batches" else no_failed_batches
-    return check(workspace, under_way)
+    if name == "covers_all_batches":
+        return covers_all_batches(workspace, under_way, waiting)
+    return no_failed_batches(workspace, under_way)
 
 
-def covers_all_batches(workspace: Workspace, under_way: Set[str] = frozenset()) -> CheckOutcome:
+def covers_all_batches(
+    workspace: Workspace, under_way: Set[str] = frozenset(), waiting: Set[str] = frozenset()
+) -> CheckOutcome:
     """Batches of the source store that the table lacks, or has in an older state."""
     if not workspace.has_store:
         return CheckOutcome(True, error=False, text="not measured: no sources to tell")
@@ -78,7 +83,15 @@ def covers_all_batches(workspace: Workspace, under_way: Set[str] = frozenset()) 
                 WHICH: [f"source {name} (cannot be read)" for name in unread],
             }
             return CheckOutcome(False, error=True, text=text, figures=figures)
-        return _named("behind the source store", behind, under_way, len(scan.batches))
+        left = sorted(waiting & behind.keys())
+        for key in left:
+            del behind[key]
+        outcome = _named("behind the source store", behind, under_way, len(scan.batches))
+        if not left:
+            return outcome
+        text = f"{outcome.text}; {counted(len(left), 'batch', 'batches')} left to a backfill: {some(left)}"
+        figures = {"left to a backfill": len(left), "which are left to a backfill": left[:_LISTED]}
+        return replace(outcome, text=text, figures={**outcome.figures, **figures})
     rows = workspace.table("corpus_integrity", "batch_integrity").to_pylist()
     absent = {row["batch"]: "not in the table" for row in rows if row["store_rows"] and not row["table_rows"]}
     return _named("not in the table", absent, under_way, sum(bool(row["store_rows"]) for row in rows))

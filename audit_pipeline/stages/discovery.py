@@ -107,15 +107,23 @@ def discover(
         _request(workspace, memory, change, scan.batches.get(change.key), ingests.get(change.key, 0))
         for change in batches_to_bring_in(workspace, scan)
     ]
-    early = [one for one in pending if grid_start is not None and parse_batch_key(one.change.key)[0] < grid_start]
+    outside = [one for one in pending if grid_start is not None and parse_batch_key(one.change.key)[0] < grid_start]
+    if outside:
+        workspace.state.extend_back_to(min(parse_batch_key(one.change.key)[0] for one in outside))
+    waiting = [one for one in pending if _is_history(workspace, one.change, memory)]
+    early = [one for one in outside if one not in waiting]
     if early:
-        workspace.state.extend_back_to(min(parse_batch_key(one.change.key)[0] for one in early))
         notes.append(
             f"{counted(len(early), 'batch', 'batches')} before {grid_start}, where the grid begins: reload the code "
             "location, then they are asked for"
         )
-    waiting = [one for one in pending if one not in early and _is_history(workspace, one.change, memory)]
     notes += _waiting_notes(workspace, waiting)
+    hidden = len(outside) - len(early)
+    if hidden:
+        notes.append(
+            f"{hidden:,} of these before {grid_start}, where the grid begins: the UI has them once the code location "
+            "is reloaded"
+        )
     held = {one.change.key for one in [*early, *waiting]}
     eligible = [one for one in pending if one.change.key not in held]
     before = set(memory.requested)
@@ -138,6 +146,16 @@ def discover(
     sources = sorted({info.slug for info in scan.batches.values()} | known)
     asked_before = [one.change.key for one in eligible if one.digest in before]
     return Discovery(sources, asked, notes, _remember(workspace, memory, cursor), asked_before)
+
+
+def waiting_batches(workspace: Workspace) -> frozenset[str]:
+    """Keys of the batches that the settings leave to a backfill, as far as a look has seen their source."""
+    if workspace.settings.automation.history != "wait" or not workspace.settings.index.managed:
+        return frozenset()
+    kept = sorted(_memory_path(workspace, "").parent.glob("*.json"), key=lambda path: path.stat().st_mtime)
+    memory = _Memory(**read_json(kept[-1])) if kept else _Memory()
+    changes = batches_to_bring_in(workspace, workspace.scan(again=True))
+    return frozenset(change.key for change in changes if _is_history(workspace, change, memory))
 
 
 def _request(

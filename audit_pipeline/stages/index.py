@@ -45,9 +45,7 @@ def vector_index(workspace: Workspace) -> StageResult:
     built = None
     if settings.managed:
         if not holds_table(workspace.index_uri, settings.table, settings.storage_options):
-            raise AuditInputError(
-                f"{workspace.settings.name}: the sources hold no usable row: check their uri, columns and dates"
-            )
+            raise AuditInputError(f"{workspace.settings.name}: {_why_no_table(workspace)}")
         workspace.progress("building the ANN index", 0, 1)
         built = build_vector_index(
             workspace.index_uri,
@@ -78,6 +76,18 @@ def vector_index(workspace: Workspace) -> StageResult:
             "paired": asdict(paired),
         },
     )
+
+
+def _why_no_table(workspace: Workspace) -> str:
+    manifests = workspace.manifests()
+    if not manifests:
+        return (
+            "no batch has been brought in yet, so there is no table to audit: run audit-pipeline run, or backfill of "
+            "one source"
+        )
+    if any(manifest.rows for manifest in manifests):
+        return "the table is gone that had its batches: run audit-pipeline run, which makes it anew"
+    return "the sources hold no usable row: check their uri, columns and dates"
 
 
 def open_table(workspace: Workspace, versions: dict[str, int] | None) -> TableSnapshot:

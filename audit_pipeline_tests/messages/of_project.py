@@ -25,7 +25,8 @@ from audit_pipeline.schemas import HELD_OUT_RETRIEVAL
 from audit_pipeline.settings_file import load_settings
 from audit_pipeline.stages.asked_again import asked_sentences
 from audit_pipeline.stages.index import vector_index
-from audit_pipeline.stages.ingest import ingest_probes
+from audit_pipeline.stages.ingest import ingest_chunks, ingest_probes, pending_manifest
+from audit_pipeline.stages.workspace import BatchManifest
 from audit_pipeline.state import StateFolder
 from audit_pipeline_tests.messages.attributes import GOOD
 from audit_pipeline_tests.messages.case import Case, World, settings_file
@@ -114,7 +115,22 @@ def another_report(world: World) -> None:
 
 def only_rows_without_text(world: World) -> None:
     write_rows(world.folder, [("a", "s", "2026-01-02", " ")])
+    work = workspace(world.folder)
+    ingest_chunks(work, "2026-01-02|s")
+    work.write_manifest(pending_manifest(work, "2026-01-02|s"))
+    vector_index(work)
+
+
+def audit_before_any_batch(world: World) -> None:
+    write_rows(world.folder, [("a", "s", "2026-01-02", "text")])
     vector_index(workspace(world.folder))
+
+
+def audit_without_its_table(world: World) -> None:
+    write_rows(world.folder, [("a", "s", "2026-01-02", "text")])
+    work = workspace(world.folder)
+    work.write_manifest(BatchManifest("2026-01-02|s", "s", "2026-01-02", 1, 0, "content", "settings", "generation"))
+    vector_index(work)
 
 
 def asset_before_its_inputs(world: World) -> None:
@@ -235,6 +251,17 @@ CASES = [
         "sources without a usable row",
         only_rows_without_text,
         "small: the sources hold no usable row: check their uri, columns and dates",
+    ),
+    Case(
+        "an audit before any batch came in",
+        audit_before_any_batch,
+        "small: no batch has been brought in yet, so there is no table to audit: run audit-pipeline run, or backfill "
+        "of one source",
+    ),
+    Case(
+        "an audit of a table that is gone",
+        audit_without_its_table,
+        "small: the table is gone that had its batches: run audit-pipeline run, which makes it anew",
     ),
     Case(
         "a batch's asset before its chunks",

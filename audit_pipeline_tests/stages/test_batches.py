@@ -48,6 +48,19 @@ def test_batches_behind_whose_run_is_under_way_pass_and_are_listed(work: Workspa
     assert found.figures == {"batches": 0, "under way": 2, "n": 6, "which are under way": [A[2], B[2]]}
 
 
+def test_batches_that_wait_for_a_backfill_pass_and_are_listed_and_hide_no_other(work: Workspace) -> None:
+    found = batch_check(work, "covers_all_batches", set(), {A[2], B[2]})
+    assert (found.passed, found.text) == (
+        True,
+        "none behind the source store; 2 batches left to a backfill: 2026-01-05|a, 2026-01-05|b",
+    )
+    found = batch_check(work, "covers_all_batches", set(), {A[2]})
+    assert (found.passed, found.text) == (
+        False,
+        "1 batch behind the source store: 2026-01-05|b (new); 1 batch left to a backfill: 2026-01-05|a",
+    )
+
+
 def test_one_under_way_hides_no_other(work: Workspace) -> None:
     found = batch_check(work, "covers_all_batches", {A[2]})
     assert (found.passed, found.figures["which"]) == (False, ["2026-01-05|b (new)"])

@@ -14,7 +14,7 @@ import pytest
 from audit_pipeline.errors import AuditInputError
 from audit_pipeline.stages import discovery
 from audit_pipeline.stages.changes import BatchChange, changed_batches
-from audit_pipeline.stages.discovery import Discovery, discover
+from audit_pipeline.stages.discovery import Discovery, discover, waiting_batches
 from audit_pipeline.stages.ingest import generation_of
 from audit_pipeline.stages.workspace import BatchManifest, Workspace
 from audit_pipeline.state import write_json
@@ -234,13 +234,29 @@ def test_history_waits_for_a_backfill_where_the_settings_say_so_and_later_batche
         f"3 batches of {one} from before it was first seen: backfill them (audit-pipeline backfill --source {one})"
         for one in "ab"
     ]
+    assert waiting_batches(two_sources(store, **waits)) == {*A, *B}
     write(store, "a", {day: f"a on {day}" for day in (*DAYS, "2026-02-01")})
+    assert waiting_batches(two_sources(store, **waits)) == {*A, *B}
     second = discover(two_sources(store, **waits), first.cursor)
     assert asked(second) == [("2026-02-01|a", "new")]
     ingest(two_sources(store), *A, *B, "2026-02-01|a")
     write(store, "b", dict.fromkeys(DAYS, "b changed"))
     third = discover(two_sources(store, **waits), second.cursor)
     assert asked(third) == [(key, "changed") for key in B]
+    assert waiting_batches(two_sources(store, **waits)) == waiting_batches(two_sources(store)) == set()
+
+
+def test_history_before_the_grid_is_not_said_to_be_asked_for_once_it_has_it(store: Path) -> None:
+    waits = {"automation": {"mode": "sensors", "history": "wait"}}
+    found = discover(two_sources(store, **waits), None, grid_start=dt.date(2026, 1, 5))
+    assert found.notes == [
+        *(
+            f"3 batches of {one} from before it was first seen: backfill them (audit-pipeline backfill --source {one})"
+            for one in "ab"
+        ),
+        "4 of these before 2026-01-05, where the grid begins: the UI has them once the code location is reloaded",
+    ]
+    assert two_sources(store).state.start_date(None) == dt.date(2026, 1, 2)
 
 
 def test_batches_before_the_grid_wait_for_a_reload_which_then_has_them(store: Path) -> None:

@@ -15,9 +15,8 @@ from audit_pipeline.encoder.models import Encoder
 from audit_pipeline.orchestration.corpus_assets import CORPUS_ASSETS
 from audit_pipeline.report.loading import load
 from audit_pipeline.settings_file import parse_settings
-from audit_pipeline.stages.changes import changed_batches
 from audit_pipeline.stages.workspace import Workspace
-from audit_pipeline_tests.cases.managed import BATCH_STAGES
+from audit_pipeline_tests.cases.managed import bring_up_to_date
 from audit_pipeline_tests.encoder.planted import docstrings
 
 FILES = 8
@@ -25,14 +24,15 @@ SECTIONS = 3
 
 
 def ingested(folder: Path, model: str, source: dict[str, Any]) -> tuple[list[str], Workspace]:
-    """The batches that changed, brought up to date, and the workspace that did it."""
+    """The batches that changed, brought up to date, and the workspace that did it first."""
     attributes = {"name": "managed", "sources": [source], "encoder": {"model": model}, "sample": {"arms": 0}}
-    workspace = Workspace(parse_settings(attributes, "test", folder), folder / "state")
-    changes = [change.key for change in changed_batches(workspace)]
-    for key in changes:
-        for stage in BATCH_STAGES:
-            stage(workspace, key)
-    return changes, workspace
+    used: list[Workspace] = []
+
+    def opened() -> Workspace:
+        used.append(Workspace(parse_settings(attributes, "test", folder), folder / "state"))
+        return used[-1]
+
+    return [change.key for change in bring_up_to_date(opened)], used[0]
 
 
 def rows(folder: Path) -> dict[str, dict[str, Any]]:

@@ -18,7 +18,7 @@ from audit_pipeline.stages.forecast import forecast
 from audit_pipeline.stages.ingest import integrity_faults
 from audit_pipeline.stages.sources import batches_of_source
 from audit_pipeline.stages.workspace import Workspace
-from audit_pipeline_tests.cases.managed import BATCH_STAGES
+from audit_pipeline_tests.cases.managed import BATCH_STAGES, bring_up_to_date
 from audit_pipeline_tests.encoder.planted import docstrings
 from audit_pipeline_tests.stages.builders import workspace
 
@@ -55,12 +55,8 @@ def run(opened: Open) -> Run:
     """Brings every batch up to date in a process of its own; what was done, after which nothing is left to do."""
 
     def brought(sources: list[dict[str, Any]], **attributes: Any) -> tuple[Workspace, list[tuple[str, str]]]:
-        work = opened(sources, **attributes)
-        changes = changed_batches(work)
-        for change in changes:
-            stages(work, change.key)
+        changes = bring_up_to_date(lambda: opened(sources, **attributes))
         after = opened(sources, **attributes)
-        assert changed_batches(after) == []
         assert table(after) == sorted(zip(*population(after), strict=True))
         return after, [(change.key, change.reason) for change in changes]
 

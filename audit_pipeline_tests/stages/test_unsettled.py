@@ -20,7 +20,7 @@ from audit_pipeline.stages import ingest
 from audit_pipeline.stages.changes import changed_batches
 from audit_pipeline.stages.grid import first_day
 from audit_pipeline.stages.workspace import Workspace
-from audit_pipeline_tests.cases.managed import BATCH_STAGES
+from audit_pipeline_tests.cases.managed import BATCH_STAGES, bring_up_to_date
 from audit_pipeline_tests.encoder.planted import docstrings
 from audit_pipeline_tests.stages.builders import workspace, write_rows
 
@@ -53,13 +53,8 @@ def stages(work: Workspace, key: str, *, first: str = "ingest_chunks", last: str
 
 
 def run(opened: Open) -> list[tuple[str, str]]:
-    """The batches that a run brought up to date, and why; nothing is left to do after it."""
-    work = opened()
-    changes = changed_batches(work)
-    for change in changes:
-        stages(work, change.key)
-    assert changed_batches(opened()) == []
-    return [(change.key, change.reason) for change in changes]
+    """The batches that runs bring up to date at first, and why; nothing is left to do after them."""
+    return [(change.key, change.reason) for change in bring_up_to_date(opened)]
 
 
 def table(work: Workspace) -> dict[str, str]:

@@ -20,7 +20,7 @@ from audit_pipeline.orchestration.naming import (
     ingest_job_name,
     source_partitions_name,
 )
-from audit_pipeline.orchestration.runs import batches_under_way
+from audit_pipeline.orchestration.runs import audits_under_way, batches_under_way
 from audit_pipeline.orchestration.workspaces import new_workspace
 from audit_pipeline.plural import counted, some
 from audit_pipeline.stages.discovery import Discovery, discover
@@ -62,9 +62,16 @@ def freshness_of(settings: IndexAuditSettings) -> dg.FreshnessPolicy | None:
 
 
 def audit_schedule(settings: IndexAuditSettings) -> dg.ScheduleDefinition:
-    """The audit by the clock."""
+    """The audit by the clock, left out while the last one is at work: they would pile up before the batches' runs."""
     automation = settings.automation
     running = automation.mode == "sensors"
+
+    def due(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
+        going = audits_under_way(settings, context.instance)
+        if going:
+            return dg.SkipReason(f"an audit is queued or at work (run {going[0]}): none more is asked for meanwhile")
+        return dg.RunRequest()
+
     return dg.ScheduleDefinition(
         name=audit_schedule_name(settings),
         job_name=audit_job_name(settings),
@@ -72,6 +79,7 @@ def audit_schedule(settings: IndexAuditSettings) -> dg.ScheduleDefinition:
         execution_timezone=automation.timezone or settings.timezone,
         default_status=dg.DefaultScheduleStatus.RUNNING if running else dg.DefaultScheduleStatus.STOPPED,
         description=f"Audits the index {settings.name}.",
+        execution_fn=due,
     )
 
 

@@ -42,6 +42,18 @@ def batches_under_way(
     return planned | {key for key in keys if key is not None}
 
 
+def audits_under_way(settings: IndexAuditSettings, instance: dg.DagsterInstance) -> list[str]:
+    """Ids of the runs of the audit's job that are queued or at work, those of the last day: of another host's run
+    nobody knows whether it lives, and one in a queue that nothing takes from stays there for ever.
+    """
+    since = dt.datetime.now(dt.UTC) - dt.timedelta(days=1)
+    _, living = unfinished_runs(instance)
+    queued = instance.get_runs(dg.RunsFilter(job_name=audit_job_name(settings), statuses=_QUEUED, created_after=since))
+    of_job = {run.run_id for run in living if run.job_name == audit_job_name(settings)}
+    recent = instance.get_runs(dg.RunsFilter(run_ids=sorted(of_job), created_after=since)) if of_job else []
+    return [run.run_id for run in [*recent, *queued]]
+
+
 def failed_guards(instance: dg.DagsterInstance, run_id: str) -> list[str]:
     """What the checks say that stopped a run, none where none did: Dagster's own error has their names alone."""
     records = instance.get_records_for_run(run_id, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION).records

@@ -96,6 +96,25 @@ def test_every_asset_belongs_to_the_owners_of_the_settings(store: Path, mode: st
     assert owned.owners == ["team:data-platform"]
 
 
+def test_the_schedule_leaves_an_audit_out_while_one_is_queued_or_at_work(store: Path, tmp_path: Path) -> None:
+    (schedule,) = build_defs(settings_of(store, "sensors")).schedules or []
+
+    def asked(instance: dg.DagsterInstance) -> bool:
+        context = dg.build_schedule_context(instance=instance)
+        return bool(schedule.evaluate_tick(context).run_requests)
+
+    (tmp_path / "home").mkdir()
+    with dg.DagsterInstance.local_temp(str(tmp_path / "home")) as instance:
+        assert asked(instance)
+        for status in (dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTED):
+            going = instance.add_run(dg.DagsterRun("small__corpus_audit", status=status))
+            assert not asked(instance)
+            instance.report_run_failed(going)
+            assert asked(instance)
+        instance.add_run(dg.DagsterRun("other__corpus_audit", status=dg.DagsterRunStatus.STARTED))
+        assert asked(instance)
+
+
 def test_the_schedule_follows_the_settings(store: Path) -> None:
     settings = settings_of(store, "sensors", audit_cron="30 6 * * 1", timezone="Europe/Berlin")
     (schedule,) = build_defs(settings).schedules or []

@@ -72,7 +72,9 @@ def findings_of(
     drifted = context.in_state(VECTOR_DRIFT)
     if len(drifted):
         unknown_text = _unknown_text(context, drifted, misalignment, settings)
-        findings += [unknown_text] if unknown_text else _drifted(context, drifted, settings)
+        if unknown_text:
+            return [*findings, unknown_text, *cells_without_rows(context)]
+        findings += _drifted(context, drifted, settings)
     return findings + _unsettled(context) + cells_without_rows(context)
 
 
@@ -165,11 +167,14 @@ def _misaligned(context: ComparedRows, misalignment: Misalignment) -> list[Findi
 def _unknown_text(
     context: ComparedRows, drifted: np.ndarray, misalignment: Misalignment, settings: IndexAuditSettings
 ) -> Finding | None:
-    """Nothing explains the corpus, yet texts find their own rows: the writer embeds more than it stores."""
-    cells = {context.cells.cells[context.sample.cells[row]] for row in drifted}
-    if len(cells) < UNKNOWN_TEXT_SHARE * len(context.all_cells):
-        return None
-    if len(drifted) < UNKNOWN_TEXT_SHARE * len(context.ids):
+    """Nothing explains the corpus, yet texts find their own rows: the writer embeds more than it stores.
+
+    Rows within storage noise decide nothing: of a long text a few words more change the vector by less than that.
+    """
+    unsettled = context.in_state(NOT_IDENTIFIABLE)
+    decided = np.setdiff1d(np.arange(len(context.ids)), unsettled)
+    cells, all_cells = (np.unique(context.sample.cells[rows]) for rows in (drifted, decided))
+    if len(cells) < UNKNOWN_TEXT_SHARE * len(all_cells) or len(drifted) < UNKNOWN_TEXT_SHARE * len(decided):
         return None
     own_first = wilson(misalignment.own_first, misalignment.sought)
     if own_first.high is None or own_first.high < settings.limits.self_at_1:

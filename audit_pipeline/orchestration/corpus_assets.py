@@ -13,13 +13,13 @@ from audit_pipeline.orchestration.home import tag_process
 from audit_pipeline.orchestration.metadata import check_result, report_metadata, stage_metadata
 from audit_pipeline.orchestration.naming import table_pool_name
 from audit_pipeline.orchestration.observed import report_observed_batches
-from audit_pipeline.orchestration.runs import batches_under_way
+from audit_pipeline.orchestration.runs import batches_under_way, discovery_looks
 from audit_pipeline.orchestration.workspaces import workspace_for
 from audit_pipeline.results import StageResult
 from audit_pipeline.stages import ann, duplicates, formatting_arms, index, observed, probes, report, retrieval, vectors
 from audit_pipeline.stages.batches import BATCH_CHECKS, batch_check
 from audit_pipeline.stages.checks import REPORT_CHECKS
-from audit_pipeline.stages.discovery import waiting_batches
+from audit_pipeline.stages.discovery import unasked_batches, waiting_batches
 from audit_pipeline.stages.limits import CheckOutcome, report_check
 from audit_pipeline.stages.workspace import Workspace
 
@@ -250,14 +250,19 @@ def corpus_checks(settings: IndexAuditSettings) -> list[dg.AssetChecksDefinition
 
 
 def _batch_check(settings: IndexAuditSettings, instance: dg.DagsterInstance, name: str) -> CheckOutcome:
-    """Asked again where it fails: a run may have begun or ended while the check looked at its batch."""
+    """Asked again where it fails: a run may have begun or ended while the check looked at its batch. What the sensor
+    will ask for by itself, since it arrived after its last look, is on its way as well.
+    """
     workspace = workspace_for(settings)
     before = batches_under_way(settings, instance, LONGEST_QUEUE)
     waiting = waiting_batches(workspace)
     outcome = batch_check(workspace, name, before, waiting)
     if outcome.passed:
         return outcome
-    return batch_check(workspace, name, before | batches_under_way(settings, instance, LONGEST_QUEUE), waiting)
+    soon = frozenset[str]()
+    if name == "covers_all_batches" and settings.index.managed and discovery_looks(settings, instance):
+        soon = unasked_batches(workspace)
+    return batch_check(workspace, name, before | batches_under_way(settings, instance, LONGEST_QUEUE) | soon, waiting)
 
 
 def _check(

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import datetime as dt
+import time
 
 import dagster as dg
+from dagster._core.scheduler.instigation import InstigatorStatus
 
 from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.orchestration.home import unfinished_runs
-from audit_pipeline.orchestration.naming import audit_job_name, ingest_job_name
+from audit_pipeline.orchestration.naming import audit_job_name, discovery_sensor_name, ingest_job_name
 from audit_pipeline.orchestration.planned import planned_batches
 from audit_pipeline.orchestration.workspaces import state_root
 from audit_pipeline.state import StateFolder
 
 ASSET_JOB = "__ASSET_JOB"
 """What Dagster calls a run of assets that no job was named for: by conditions, and by hand or backfill in the UI."""
+_LONGEST_SILENCE = 600.0
+"""Seconds without a sign of the daemon that runs sensors: it gives one about every half minute."""
 _QUEUED = [dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED]
 
 
@@ -52,6 +56,16 @@ def audits_under_way(settings: IndexAuditSettings, instance: dg.DagsterInstance)
     of_job = {run.run_id for run in living if run.job_name == audit_job_name(settings)}
     recent = instance.get_runs(dg.RunsFilter(run_ids=sorted(of_job), created_after=since)) if of_job else []
     return [run.run_id for run in [*recent, *queued]]
+
+
+def discovery_looks(settings: IndexAuditSettings, instance: dg.DagsterInstance) -> bool:
+    """Whether the sensor that asks for batches is on, as the settings have it, and the daemon that runs it lives."""
+    beat = instance.get_daemon_heartbeats().get("SENSOR")
+    if settings.automation.mode == "manual" or beat is None or time.time() - beat.timestamp > _LONGEST_SILENCE:
+        return False
+    name = discovery_sensor_name(settings)
+    states = [one.status for one in instance.all_instigator_state() if one.instigator_name == name]
+    return bool(states) and InstigatorStatus.STOPPED not in states
 
 
 def failed_guards(instance: dg.DagsterInstance, run_id: str) -> list[str]:

@@ -152,10 +152,31 @@ def waiting_batches(workspace: Workspace) -> frozenset[str]:
     """Keys of the batches that the settings leave to a backfill, as far as a look has seen their source."""
     if workspace.settings.automation.history != "wait" or not workspace.settings.index.managed:
         return frozenset()
-    kept = sorted(_memory_path(workspace, "").parent.glob("*.json"), key=lambda path: path.stat().st_mtime)
-    memory = _Memory(**read_json(kept[-1])) if kept else _Memory()
+    memory = _last_memory(workspace)
     changes = batches_to_bring_in(workspace, workspace.scan(again=True))
     return frozenset(change.key for change in changes if _is_history(workspace, change, memory))
+
+
+def unasked_batches(workspace: Workspace) -> frozenset[str]:
+    """Keys of the batches that a next look will ask for: they arrived since the last one, or were too many for it."""
+    memory, scan = _last_memory(workspace), workspace.scan(again=True)
+    ingests = {manifest.key: manifest.ingests for manifest in workspace.manifests()}
+    behind = [
+        _request(workspace, memory, change, scan.batches.get(change.key), ingests.get(change.key, 0))
+        for change in batches_to_bring_in(workspace, scan)
+    ]
+    requested = set(memory.requested)
+    return frozenset(
+        one.change.key
+        for one in behind
+        if one.digest not in requested and not _is_history(workspace, one.change, memory)
+    )
+
+
+def _last_memory(workspace: Workspace) -> _Memory:
+    """What the last look left; an empty memory where there was none."""
+    kept = sorted(_memory_path(workspace, "").parent.glob("*.json"), key=lambda path: path.stat().st_mtime)
+    return _Memory(**read_json(kept[-1])) if kept else _Memory()
 
 
 def _request(

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import dagster as dg
 import pytest
-from dagster._core.remote_origin import RegisteredCodeLocationOrigin, RemoteJobOrigin, RemoteRepositoryOrigin
+from dagster._core.definitions.run_request import InstigatorType
+from dagster._core.remote_origin import (
+    RegisteredCodeLocationOrigin,
+    RemoteInstigatorOrigin,
+    RemoteJobOrigin,
+    RemoteRepositoryOrigin,
+)
+from dagster._core.scheduler.instigation import InstigatorState, InstigatorStatus
+from dagster._daemon.types import DaemonHeartbeat
 
 from audit_pipeline.config import IndexAuditSettings
 from audit_pipeline.errors import BatchInputError
@@ -18,6 +27,7 @@ from audit_pipeline.orchestration.corpus_assets import corpus_checks
 from audit_pipeline.orchestration.home import PROCESS_TAG, process_tag
 from audit_pipeline.orchestration.planned import planned
 from audit_pipeline.orchestration.runs import ASSET_JOB, batches_under_way
+from audit_pipeline.stages.discovery import discover
 from audit_pipeline.state import StateFolder, read_json, write_json
 from audit_pipeline_tests.stages.test_discovery import A, B, ingest, two_sources, write
 
@@ -28,6 +38,14 @@ DEAD = {PROCESS_TAG: "999999999:1.00:"}
 def instance() -> Iterator[dg.DagsterInstance]:
     with dg.DagsterInstance.ephemeral() as ephemeral:
         yield ephemeral
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
+    """An instance that also keeps what is on: an ephemeral one does not."""
+    (tmp_path / "stored").mkdir()
+    with dg.DagsterInstance.local_temp(str(tmp_path / "stored")) as made:
+        yield made
 
 
 @pytest.fixture
@@ -120,6 +138,33 @@ def test_an_audit_that_meets_an_ingest_finds_no_batch_lacking(
     listed = result.metadata[figure].value
     assert isinstance(listed, list)
     assert [str(one).split()[0] for one in listed] == [A[2]]
+
+
+def test_what_arrived_since_the_sensors_last_look_is_on_its_way_while_the_sensor_looks(
+    settings: IndexAuditSettings, stored: dg.DagsterInstance, tmp_path: Path
+) -> None:
+    look = two_sources(tmp_path, automation={"mode": "sensors"})
+
+    def covers(one: IndexAuditSettings) -> bool:
+        check = {each.check_key.name: each for each in corpus_checks(one)}["covers_all_batches"]
+        result = check(dg.build_asset_check_context(instance=stored))
+        assert isinstance(result, dg.AssetCheckResult)
+        return bool(result.passed)
+
+    assert not covers(look.settings)  # no daemon runs the sensor
+    stored.add_daemon_heartbeat(DaemonHeartbeat(time.time(), "SENSOR", "d1"))
+    assert not covers(look.settings)
+    code = RemoteRepositoryOrigin(RegisteredCodeLocationOrigin("code"), "all")
+    origin = RemoteInstigatorOrigin(code, "small__discovery")
+    on = InstigatorState(origin, InstigatorType.SENSOR, InstigatorStatus.DECLARED_IN_CODE)
+    stored.add_instigator_state(on)
+    assert covers(look.settings)
+    assert not covers(settings)  # mode manual
+    stored.update_instigator_state(on.with_status(InstigatorStatus.STOPPED))
+    assert not covers(look.settings)
+    stored.update_instigator_state(on)
+    discover(two_sources(tmp_path, automation={"mode": "sensors"}), None)  # asked for, and its run failed
+    assert not covers(look.settings)
 
 
 def test_the_batches_that_a_backfill_has_yet_to_come_to_are_under_way_and_one_it_left_out_is_not(

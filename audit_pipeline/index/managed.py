@@ -54,8 +54,9 @@ def replace_batch(
     ``chunks`` has the columns of ``schemas.CHUNKS`` and may be empty: then the batch's rows are deleted. ``vectors``
     (n, d) float32 are aligned with it. The table is created on first use. Rows that are there already, equal in every
     column, are not written again; without any change there is no new version. A row whose chunk_id stands in another
-    batch moves: ``taking`` is called with such rows (chunk_id, batch) before the commit, where there are any, and
-    ``creating`` before the table is made, where there is none. Several
+    batch moves; where it stands in this one as well, since another writer has added it, it goes there, in a commit of
+    its own. ``taking`` is called with such rows (chunk_id, batch) before either, where there are any, and ``creating``
+    before the table is made, where there is none. Several
     processes may write at once, the same batch too: chunk_id is the table's primary key, by which LanceDB sees that two
     commits bring one id, and makes the later one anew. Where hundreds of batches have left a small file each, these are
     joined, which is a commit that changes no row. Raises AuditInputError for bad vectors or columns unlike the table's.
@@ -101,10 +102,19 @@ def _replace(
         # Two writers that inserted one new key without the primary key: such rows are taken out, then written once.
         target.delete(f"batch = {sql_string(batch)} AND chunk_id IN ({_literals(repeated)})")
         present = present.filter(pc.invert(among(present["chunk_id"], repeated)))
+    elsewhere = rows_elsewhere(target, batch, one_array(rows["chunk_id"]))
+    if taking is not None and len(elsewhere):
+        taking(elsewhere)
+    doubled = one_array(elsewhere["chunk_id"]).filter(among(elsewhere["chunk_id"], present["chunk_id"])).unique()
+    for start in range(0, len(doubled), _DELETIONS_IN_A_FILTER):
+        # Rows that something else has added: of the two the one that stands under this batch is left.
+        some = doubled.slice(start, _DELETIONS_IN_A_FILTER)
+        target.delete(f"batch != {sql_string(batch)} AND chunk_id IN ({_literals(some)})")
+    deleted = len(repeated) + len(doubled)
     changed = rows.filter(pa.array(~_unchanged(rows, present)))
     gone_ids = without(present["chunk_id"], rows["chunk_id"])
     if changed.num_rows == 0 and len(gone_ids) == 0:
-        return ReplaceReport(target.version, 0, 0, len(repeated))
+        return ReplaceReport(target.version, 0, 0, deleted)
     if len(gone_ids) <= _DELETIONS_IN_A_FILTER:
         # Unchanged rows stay where they are, and so inside the ANN index.
         source, condition = changed, f"batch = {sql_string(batch)} AND chunk_id IN ({_literals(gone_ids)})"
@@ -112,21 +122,14 @@ def _replace(
         source, condition = rows, f"batch = {sql_string(batch)}"
     if source.num_rows == 0:
         target.delete(condition)
-        return ReplaceReport(target.version, 0, 0, len(gone_ids))
-    added = without(changed["chunk_id"], present["chunk_id"])
-    if taking is not None and len(added):
-        elsewhere = rows_elsewhere(target, batch, one_array(added))
-        if len(elsewhere):
-            taking(elsewhere)
+        return ReplaceReport(target.version, 0, 0, deleted + len(gone_ids))
     merge = target.merge_insert("chunk_id").when_matched_update_all().when_not_matched_insert_all()
     if len(gone_ids):
         merge = merge.when_not_matched_by_source_delete(condition)
     done = merge.execute(source)
     if target.stats()["fragment_stats"]["num_small_fragments"] > _MOST_FILES:
         target.optimize(cleanup_older_than=KEEP_VERSIONS)
-    return ReplaceReport(
-        target.version, done.num_inserted_rows, done.num_updated_rows, done.num_deleted_rows + len(repeated)
-    )
+    return ReplaceReport(target.version, done.num_inserted_rows, done.num_updated_rows, done.num_deleted_rows + deleted)
 
 
 def _creating(uri: str, name: str) -> AbstractContextManager[object]:

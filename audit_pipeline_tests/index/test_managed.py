@@ -133,6 +133,24 @@ def test_rows_that_two_writers_inserted_at_once_are_one_after_the_batch_is_writt
     assert stored(uri) == {"x": FIRST, "y": FIRST}
 
 
+def test_rows_that_another_writer_added_under_another_batch_go_when_the_batch_is_written_again(tmp_path: Path) -> None:
+    uri = tmp_path / "t.lance"
+    put(uri, ["p1", "p2", "it's"])
+    put(uri, ["p4"], SECOND, NEXT)
+    opened = lancedb.connect(str(uri)).open_table("chunks")
+    strays = opened.to_arrow().filter(pa.array([True, False, True, False]))  # p1 and it's
+    column = strays.schema.get_field_index("batch")
+    opened.add(strays.set_column(column, strays.schema.field(column), [["2026-01-09|b", SECOND]]))
+    taken: list[dict[str, str]] = []
+    report = replace_batch(
+        str(uri), "chunks", chunks(["p1", "p2", "it's"], day=DAY), unit_vectors(3), FIRST,
+        taking=lambda rows: taken.extend(rows.to_pylist()),
+    )  # fmt: skip
+    assert (report.inserted, report.updated, report.deleted) == (0, 0, 2)
+    assert stored(uri) == {"p1": FIRST, "p2": FIRST, "it's": FIRST, "p4": SECOND}
+    assert {row["chunk_id"]: row["batch"] for row in taken} == {"p1": "2026-01-09|b", "it's": SECOND}
+
+
 def test_more_deletions_than_a_filter_should_list_still_replace_the_batch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

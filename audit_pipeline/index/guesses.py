@@ -95,18 +95,37 @@ def _guess_id(guesses: Guesses, rows: pa.Table, scalars: Sequence[str]) -> None:
 
 
 def _guess_date(guesses: Guesses, rows: pa.Table, candidates: Sequence[str]) -> None:
-    for name in _DATE:
-        if name not in candidates:
-            continue
-        column = rows[name].combine_chunks()
-        _, lost = days_of(column)
-        there = len(column) - column.null_count
-        if there and 1 - lost.sum() / there >= _UNDERSTOOD:
-            return guesses.take("ingestion_date", name, f"its name; {there - int(lost.sum()):,} dates understood")
+    for name in (name for name in _DATE if name in candidates):
+        understood = _dates_understood(rows[name])
+        if understood:
+            return guesses.take("ingestion_date", name, f"its name; {understood:,} dates understood")
     if "ingestion_date" in rows.column_names:
         return guesses.take("ingestion_date", None, "column 'ingestion_date' holds hardly any date")
-    guesses.reasons["ingestion_date"] = "no column holds dates: all rows are one batch"
+    taken = guesses.columns.values()
+    others = [name for name in candidates if name not in taken and _says_dates(rows[name])]
+    if others:
+        reason = f"all rows are one batch; name {some(others)} if its dates are those of ingestion"
+    else:
+        reason = "no column holds dates: all rows are one batch"
+    guesses.reasons["ingestion_date"] = reason
     return None
+
+
+def _dates_understood(column: pa.ChunkedArray) -> int:
+    """How many values are days, 0 where too many of them are none."""
+    array = column.combine_chunks()
+    _, lost = days_of(array)
+    there = len(array) - array.null_count
+    understood = there - int(lost.sum())
+    return understood if there and understood / there >= _UNDERSTOOD else 0
+
+
+def _says_dates(column: pa.ChunkedArray) -> bool:
+    """Whether a column of any name holds dates. A number may be one by chance, so digits alone say nothing."""
+    kind = column.type
+    if is_text(kind):
+        return not pc.any(pc.utf8_is_digit(column)).as_py() and bool(_dates_understood(column))
+    return (pa.types.is_date(kind) or pa.types.is_timestamp(kind)) and bool(_dates_understood(column))
 
 
 def _guess_source_and_document(guesses: Guesses, rows: pa.Table, scalars: Sequence[str]) -> None:

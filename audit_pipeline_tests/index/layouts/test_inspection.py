@@ -89,6 +89,20 @@ def test_columns_that_might_hold_ids_are_named_where_none_has_the_name_of_one(tm
     assert settings_in(proposal(str(tmp_path / "db"), "with_a_key", None)).index.columns["chunk_id"] == "pk"
 
 
+def test_columns_that_might_hold_the_date_are_named_where_none_has_the_name_of_one(tmp_path: Path) -> None:
+    rows = {"rank": list(range(20260101, 20260113)), "code": [str(20260101 + i) for i in range(12)], "text": TEXTS}
+    vectors = {"vector": lists(unit_vectors(12))}
+    write(tmp_path / "db", pa.table({**rows, **vectors}), "without")
+    assert "no column holds dates: all rows are one batch" in proposal(str(tmp_path / "db"), "without", None)
+
+    days = {"day": [f"2026-01-{i + 1:02}" for i in range(12)]}
+    write(tmp_path / "db", pa.table({**rows, **days, **vectors}), "with")
+    said = proposal(str(tmp_path / "db"), "with", None)
+    assert "ingestion_date: all rows are one batch; name day if its dates are those of ingestion" in said
+    assert "no column holds dates" not in said
+    assert "ingestion_date" not in settings_in(said).index.columns
+
+
 @pytest.mark.parametrize(
     ("index_for", "lengths", "metric", "said"),
     [

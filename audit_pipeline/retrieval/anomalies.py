@@ -71,29 +71,50 @@ def contrasts(probes: pd.DataFrame, dimension: str) -> list[Contrast]:
     probes of one band and comparable haystacks are compared; the length bands themselves as wholes. A stratum with
     nothing beside it is left out.
     """
-    keys = list(KEYS[dimension])
-    strata = probes.groupby(keys, sort=True).indices
+    strata = probes.groupby(list(KEYS[dimension]), sort=True).indices
     alike = ["comparable"] if dimension == "length_band" else ["length_band", "comparable"]
-    bands = probes.groupby(alike, sort=False).ngroup().to_numpy()
-    hit = probes["hit"].to_numpy(bool)
-    width = int(bands.max(initial=0)) + 1
-    all_n = np.bincount(bands, minlength=width)
-    all_hits = np.bincount(bands, weights=hit, minlength=width).astype(np.int64)
+    kinds = _Kinds.of(probes, alike)
     found = []
     for key, rows in sorted(strata.items(), key=lambda item: str(item[0])):
-        n = np.bincount(bands[rows], minlength=width)
-        hits = np.bincount(bands[rows], weights=hit[rows], minlength=width).astype(np.int64)
-        compared = (n > 0) & (all_n > n)
-        n, hits, total, total_hits = n[compared], hits[compared], all_n[compared], all_hits[compared]
-        if n.sum() < MIN_PROBES:
-            continue
+        contrast = kinds.contrast(key if isinstance(key, tuple) else (key,), np.asarray(rows))
+        if contrast is not None and contrast.n >= MIN_PROBES:
+            found.append(contrast)
+    return found
+
+
+@dataclass(frozen=True)
+class _Kinds:
+    """Probes by what they may be compared with: ``kind`` (m,) int of each, and all probes and hits of each kind."""
+
+    kind: np.ndarray
+    hit: np.ndarray
+    n: np.ndarray
+    hits: np.ndarray
+
+    @classmethod
+    def of(cls, probes: pd.DataFrame, alike: list[str]) -> _Kinds:
+        kind = probes.groupby(alike, sort=False).ngroup().to_numpy()
+        hit = probes["hit"].to_numpy(bool)
+        width = int(kind.max(initial=0)) + 1
+        return cls(kind, hit, *_counts(kind, hit, width))
+
+    def contrast(self, keys: tuple[str, ...], rows: np.ndarray) -> Contrast | None:
+        """These rows against all others of their kinds, None where none of them has anything beside it."""
+        n, hits = _counts(self.kind[rows], self.hit[rows], len(self.n))
+        compared = (n > 0) & (self.n > n)
+        if not compared.any():
+            return None
+        n, hits, total, total_hits = n[compared], hits[compared], self.n[compared], self.hits[compared]
         rest, rest_hits = total - n, total_hits - hits
         weight = n * rest / total
         effect = float(np.sum(weight * (rest_hits / rest - hits / n)) / weight.sum())
         p = _p_of_so_few(n, hits, total, total_hits)
-        name = key if isinstance(key, tuple) else (key,)
-        found.append(Contrast(name, int(n.sum()), int(hits.sum()), int(rest.sum()), effect, p))
-    return found
+        return Contrast(keys, int(n.sum()), int(hits.sum()), int(rest.sum()), effect, p)
+
+
+def _counts(kind: np.ndarray, hit: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
+    """(probes, hits) of each kind, both (width,) int."""
+    return np.bincount(kind, minlength=width), np.bincount(kind, weights=hit, minlength=width).astype(np.int64)
 
 
 def benjamini_hochberg(p: np.ndarray, rate: float = FALSE_DISCOVERY_RATE) -> np.ndarray:
@@ -129,7 +150,8 @@ def _scopes(
     # Of a cell with too few probes to be tested nothing is known: it counts as one that is in line, or the only cell
     # that is large enough would stand for the whole corpus.
     for scope in merge_cells(by_cell, _cells(dated)):
-        scopes.append((scope, _together([by_cell[cell] for cell in sorted(cells_in(scope, by_cell), key=str)])))
+        cells = [by_cell[cell] for cell in sorted(cells_in(scope, by_cell), key=str)]
+        scopes.append((scope, cells[0] if len(cells) == 1 else _together(dated, scope, cells)))
     for dimension in ("source", "ingestion_date", "filter", "length_band", "position", "document"):
         if dimension not in probes or dimension in left_out:
             continue
@@ -167,8 +189,14 @@ def _within(keys: dict[str, str], scope: dict[str, str]) -> bool:
     return bool(keys) and all(keys.get(name) == value for name, value in scope.items())
 
 
-def _together(cells: list[Contrast]) -> Contrast:
-    """Several cells as one contrast: the widest p and the mean effect by probes stand for all."""
+def _together(probes: pd.DataFrame, scope: dict[str, str], cells: list[Contrast]) -> Contrast:
+    """The scope of several cells as one contrast: all of it against what lies outside, which none of its own low cells
+    pull down. Where nothing comparable does, the widest p and the mean effect by probes stand for all."""
+    whole = _Kinds.of(probes, ["length_band", "comparable"]).contrast(
+        cells[0].keys, np.flatnonzero(_mask(probes, scope))
+    )
+    if whole is not None and whole.n >= MIN_PROBES:
+        return whole
     n = sum(c.n for c in cells)
     effect = sum(c.effect * c.n for c in cells) / n
     return Contrast(
@@ -205,15 +233,19 @@ def _remedy(run: str, scope: dict[str, str], missed: pd.DataFrame) -> str:
 
 def _finding(run: RunMeasures, scope: dict[str, str], contrast: Contrast, probes: pd.DataFrame) -> Finding:
     measure = JUDGED[run.run]
-    missed = probes[_mask(probes, scope) & ~probes["hit"].to_numpy(bool)]
+    within = _mask(probes, scope)
+    missed = probes[within & ~probes["hit"].to_numpy(bool)]
+    # The tables count these among the probes of the scope, so its figure there is another one.
+    others = int(within.sum()) - contrast.n
+    beside = f" (another {others:,} have nothing to be compared with)" if others > 0 else ""
     tenant = json.loads(scope["filter"]) if "filter" in scope else {}
     shown: dict[str, str | None] = {name: value for name, value in scope.items() if name != "filter"} | tenant
     named = ", ".join(_named(name, value) for name, value in shown.items()) or "the corpus"
     return Finding(
         "stratum_anomaly",
         "warning",
-        f"{named}: {measure} is {contrast.hits:,} of {contrast.n:,}, {100 * contrast.effect:.0f} points under the "
-        f"rest of its kind{'' if 'length_band' in scope else ' at equal length'}; {NOT_TO_BLAME}.",
+        f"{named}: {measure} is {contrast.hits:,} of {contrast.n:,}{beside}, {100 * contrast.effect:.0f} points under "
+        f"the rest of its kind{'' if 'length_band' in scope else ' at equal length'}; {NOT_TO_BLAME}.",
         _remedy(run.run, scope, missed),
         n_compared=contrast.n,
         share=1 - contrast.hits / contrast.n,

@@ -100,6 +100,31 @@ def test_a_source_whose_cells_are_all_too_small_is_found_as_a_source():
     assert scopes(entries) == [{"source": "b"}]
 
 
+def test_a_source_is_compared_with_the_others_and_not_with_its_own_low_batches():
+    days = [DAYS[0] + dt.timedelta(days=i) for i in range(10)]
+    entries = [
+        # Nine of ten batches of b find every second probe, the tenth finds all; a and c find all.
+        (source, day, "0-39", source != "b" or day == days[9] or i % 2 == 0, True)
+        for source in "abc"
+        for day in days
+        for i in range(30)
+    ]
+    (found,) = stratum_anomalies({"self": self_table(entries)}, settings())
+    assert (found.scope, found.n_compared) == ({"source": "b"}, 300)
+    assert "self@1 is 165 of 300, 45 points under the rest" in found.message
+    assert (found.evidence["effect"], found.evidence["rest_n"]) == (0.45, 600)
+
+
+def test_probes_of_the_scope_that_its_figure_leaves_out_are_told():
+    low = spoil(lambda s, d: s == "b")
+    alone = [("b", DAYS[0], "512-1023", True, True)] * 30
+    (found,) = stratum_anomalies({"self": self_table([*low, *alone])}, settings())
+    assert (found.scope, found.n_compared) == ({"source": "b"}, 150)
+    assert "75 of 150 (another 30 have nothing to be compared with), 50 points under" in found.message
+    (found,) = stratum_anomalies({"self": self_table(low)}, settings())
+    assert "75 of 150, 50 points under" in found.message
+
+
 def test_a_length_band_out_of_line_is_named():
     entries = [*clean(), *[("a", DAYS[i % 6], "512-1023", i // 6 % 2 == 0, True) for i in range(60)]]
     (found,) = stratum_anomalies({"self": self_table(entries)}, settings())

@@ -121,7 +121,7 @@ class IndexAuditSettings(Settings):
             raise ValueError("index.table: a managed index is one table: give it a name instead of '*'")
         if self.sources:
             raise ValueError("index.table: '*' cannot be compared with sources: audit each table with its own sources")
-        lifted = [name for name in ("min_score", "fast_search") if getattr(self.index.search, name)]
+        lifted = [*self.index.search.cutoff] + (["fast_search"] if self.index.search.fast_search else [])
         lifted += ["filter"] if self.index.filter is not None else []
         if lifted:
             raise ValueError(

@@ -31,7 +31,27 @@ class SearchSettings(Settings):
     refine_factor: int | None = Field(default=None, ge=1, description="Re-rank limit x factor rows exactly.")
     fast_search: bool = Field(default=False, description="Search indexed rows only.")
     prefilter: bool = Field(default=True, description="Filter before the search (true) or after it (false).")
-    min_score: float | None = Field(default=None, description="The application's cut-off, in the store's distance.")
+    min_score: float | None = Field(
+        default=None,
+        description=(
+            "The application's cut-off: answers of a lower score are dropped. The score is 1 - _distance under cosine "
+            "and dot, and 1 - _distance / 2 under l2, the cosine of vectors of length one."
+        ),
+    )
+    max_distance: float | None = Field(
+        default=None, description="The same cut-off as a _distance of LanceDB: answers further away are dropped."
+    )
+
+    @property
+    def cutoff(self) -> dict[str, float]:
+        """What is set of the application's cut-off, by the name of its setting."""
+        named = {"min_score": self.min_score, "max_distance": self.max_distance}
+        return {name: value for name, value in named.items() if value is not None}
+
+    def furthest(self, metric: str) -> float | None:
+        """The largest ``_distance`` that the application's cut-off lets through; None without one."""
+        scored = None if self.min_score is None else (1 - self.min_score) * (2 if metric == "l2" else 1)
+        return min((limit for limit in (scored, self.max_distance) if limit is not None), default=None)
 
 
 class IndexSettings(Settings):

@@ -41,7 +41,7 @@ class SearchRequest:
     ef: int | None
     refine_factor: int | None
     fast_search: bool
-    min_score: float | None
+    max_distance: float | None
     exact: bool = False
 
     @classmethod
@@ -55,7 +55,7 @@ class SearchRequest:
             ef=search.ef,
             refine_factor=search.refine_factor,
             fast_search=search.fast_search,
-            min_score=search.min_score,
+            max_distance=search.furthest(settings.metric),
         )
 
     def variant(self, name: str) -> SearchRequest:
@@ -63,7 +63,7 @@ class SearchRequest:
         changes: dict[str, Callable[[], SearchRequest]] = {
             "without_filter": lambda: replace(self, filter=None),
             "filter_first": lambda: replace(self, prefilter=True),
-            "without_cutoff": lambda: replace(self, min_score=None),
+            "without_cutoff": lambda: replace(self, max_distance=None),
             "with_tail": lambda: replace(self, fast_search=False),
             "nprobes": lambda: replace(self, nprobes=_ALL_PARTITIONS),
             "ef": lambda: replace(self, ef=max(_HIGH_EF, 4 * (self.ef or 0))),
@@ -208,7 +208,8 @@ class LanceSearch:
             for start in range(0, len(places), _QUERIES_AT_ONCE):
                 part = places[start : start + _QUERIES_AT_ONCE]
                 query, ordinals, distance = self._answers(request, queries[part], limit)
-                kept = np.ones(len(query), bool) if request.min_score is None else distance <= request.min_score
+                furthest = request.max_distance
+                kept = np.ones(len(query), bool) if furthest is None else distance <= furthest
                 beyond[part] = np.bincount(query[~kept], minlength=len(part))
                 query, ordinals, distance = query[kept], ordinals[kept], distance[kept]
                 counts = np.bincount(query, minlength=len(part))

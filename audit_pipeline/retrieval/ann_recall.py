@@ -57,7 +57,7 @@ def run_ann_recall(
         unmeasured = f"the application asks for {search.limit} rows, fewer than {K}"
     elif settings.index.filter is not None and snapshot.passes_filter is None:
         unmeasured = "the application's filter was not evaluated over the rows"
-    elif search.min_score is not None:
+    elif search.cutoff:
         unmeasured = "the application's score cut-off shortens the results"
     if unmeasured is not None:
         return _unmeasured(unmeasured, _not_measured(unmeasured))

@@ -100,14 +100,14 @@ def filter_excluded(miss: Miss, evidence: Evidence) -> Outcome:
 
 def below_cutoff(miss: Miss, evidence: Evidence) -> Outcome:
     """Found, but the application's score cut-off drops it."""
-    cutoff = evidence.settings.index.search.min_score
-    if cutoff is None or miss.rank_returned is not None:
+    index = evidence.settings.index
+    if not index.search.cutoff or miss.rank_returned is not None:
         return None
-    shown: dict[str, Any] = {"min_score": cutoff, "score": _number(miss.score)}
+    shown: dict[str, Any] = index.search.cutoff | {"score": _number(miss.score)}
     distance = evidence.distance_by(miss, "without_cutoff")
     if distance is not None and not np.isnan(distance):
         shown["distance"] = _number(distance)  # the store's own, which the cut-off is compared with
-    return _lifted(miss, evidence, "without_cutoff", shown, "search once without min_score")
+    return _lifted(miss, evidence, "without_cutoff", shown, "search once without the cut-off")
 
 
 def unindexed(miss: Miss, evidence: Evidence) -> Outcome:

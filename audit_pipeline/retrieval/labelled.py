@@ -35,6 +35,7 @@ from audit_pipeline.retrieval.relevant import (
     relevant_chunks,
 )
 from audit_pipeline.retrieval.rows_ahead import ReadPart, suspects_ahead
+from audit_pipeline.retrieval.search_findings import labelled_cutoff_findings
 from audit_pipeline.retrieval.self_retrieval import search_in_blocks
 from audit_pipeline.retrieval.tables import as_schema, booleans, rank_columns, retrieved_table
 
@@ -150,7 +151,8 @@ def run_labelled(
             "queries": int(np.count_nonzero(askers.left_out)),
             "judgements": int(askers.left_out.sum()),
         }
-    return StageResult(tables, summary, label_findings(labels, table.num_rows))
+    findings = label_findings(labels, table.num_rows) + labelled_cutoff_findings(table, settings)
+    return StageResult(tables, summary, findings)
 
 
 def labelled_hits(

@@ -207,7 +207,7 @@ def _returned(
     passing = snapshot.searchable if snapshot.passes_filter is None else snapshot.searchable & snapshot.passes_filter
     expected = min(search.limit, len(np.unique(identities.codes[passing])))
     is_short = got.logged & (got.distinct < expected)
-    if search.min_score is None:  # a cut-off is there to shorten results
+    if not search.cutoff:  # a cut-off is there to shorten results
         short = [bool(one) if logged else None for one, logged in zip(is_short, got.logged, strict=True)]
         lengths = Counter(got.distinct[got.logged].tolist())
         section |= {
@@ -227,7 +227,7 @@ def _returned(
     figure = bootstrap_mean(recall[~np.isnan(recall)])
     section["observed_recall"] = figure.as_dict()
     section["observed_order"] = bootstrap_mean(order[~np.isnan(order)]).as_dict()
-    if search.min_score is None:
+    if not search.cutoff:
         section["cut_between"] = cut_between(identities, agreement, is_short[places], got.known[places])
     if figure.high is not None and figure.high < settings.limits.ann_recall_at_10:
         tried = explain(snapshot, identities, queries, rows, progress)

@@ -197,7 +197,7 @@ def _short(section: dict[str, Any], table: pa.Table, settings: IndexAuditSetting
         metric = settings.index.metric
         low, high = (_distance(score, metric) for score in returned["cut_between"])
         why = f", as if rows beyond a {metric} distance between {high:.4f} and {low:.4f} were cut off"
-        remedy = "If a cut-off is meant, write it in index.search.min_score and audit again; else lift it."
+        remedy = "If a cut-off is meant, write it in index.search.max_distance and audit again; else lift it."
         evidence["cut_between_distances"] = [high, low]
     return [
         Finding(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -90,8 +91,10 @@ def test_a_filter_that_few_rows_pass_applied_after_the_search(audit_table: Audit
     assert before.causes == {"filter_excluded": ROWS - 3}  # told, not hidden: nobody can find these rows
 
 
-@pytest.mark.parametrize("indexed", [False, True])
-def test_a_cut_off_below_most_true_matches(audit_table: AuditTable, corpus: Corpus, indexed: bool) -> None:
+@pytest.mark.parametrize(("indexed", "by_score"), [(False, True), (False, False), (True, True)])
+def test_a_cut_off_above_most_true_matches(
+    audit_table: AuditTable, corpus: Corpus, indexed: bool, by_score: bool
+) -> None:
     def index(table: Any) -> None:
         if indexed:
             table.create_index("vector", config=HnswSq(distance_type="cosine", num_partitions=1))
@@ -103,7 +106,8 @@ def test_a_cut_off_below_most_true_matches(audit_table: AuditTable, corpus: Corp
     queries /= np.linalg.norm(queries, axis=1, keepdims=True)
     own = 1 - (queries * corpus.vectors[:ROWS]).sum(axis=1)
     cutoff = float(np.percentile(own, 20))
-    found = audit_table(corpus.rows(slice(ROWS)), after=index, encoder=prompt, search={"min_score": cutoff})
+    asked = {"min_score": 1 - cutoff} if by_score else {"max_distance": cutoff}
+    found = audit_table(corpus.rows(slice(ROWS)), after=index, encoder=prompt, search=asked)
     below = found.finding("below_cutoff")
     assert below["severity"] == "warning"
     # The store's scale is its own: of a quantised index about twice the exact distance.
@@ -115,7 +119,11 @@ def test_a_cut_off_below_most_true_matches(audit_table: AuditTable, corpus: Corp
         scale * np.median(dropped), rel=0.1 if indexed else 1e-3
     )
     assert 1 - below["evidence"]["score"]["p50"] == pytest.approx(np.median(dropped), rel=0.02)
-    assert "_distance" in below["message"]
+    middle = scale * np.median(dropped)
+    told = re.search(r"Their (score|_distance) is ([\d.]+) at the median", below["message"])
+    assert told is not None
+    assert told[1] == ("score" if by_score else "_distance")
+    assert float(told[2]) == pytest.approx(1 - middle if by_score else middle, rel=0.1 if indexed else 1e-2)
     assert "short_results" not in found.codes()
 
 
@@ -126,7 +134,7 @@ def test_a_cut_off_that_lets_true_matches_through(audit_table: AuditTable, corpu
 
 def test_a_cut_off_does_not_hide_that_a_filter_comes_too_late(audit_table: AuditTable, corpus: Corpus) -> None:
     table = corpus.rows(slice(ROWS), kind=["kept" if n % 50 == 0 else "other" for n in range(ROWS)])
-    cut = {"min_score": 1.5}  # everything but opposite vectors
+    cut = {"min_score": -0.5}  # everything but opposite vectors
     found = audit_table(table, filter="kind = 'kept'", search={"prefilter": False, **cut})
     assert found.finding("short_results")["share"] > 0.5
     assert "short_results" not in audit_table(table, filter="kind = 'kept'", search=cut).codes()

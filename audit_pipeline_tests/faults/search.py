@@ -57,11 +57,11 @@ def own_distances(index: Index) -> np.ndarray:
 
 def cut_off_too_high(index: Index, batch: Batch, rng: np.random.Generator) -> Index:
     """The least similarity asked for is more than a fifth of the rows have to their own texts."""
-    return index.with_settings("index", search={"min_score": float(np.quantile(own_distances(index), 0.8))})
+    return index.with_settings("index", search={"min_score": 1 - float(np.quantile(own_distances(index), 0.8))})
 
 
 def cut_off_that_lets_through(index: Index, batch: Batch, rng: np.random.Generator) -> Index:
-    return index.with_settings("index", search={"min_score": float(own_distances(index).max()) + 0.1})
+    return index.with_settings("index", search={"min_score": 0.9 - float(own_distances(index).max())})
 
 
 def flat(table: Any) -> None:

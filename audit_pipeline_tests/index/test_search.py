@@ -88,11 +88,27 @@ def test_a_filter_drops_rows_without_a_value(tmp_path: Path) -> None:
     assert snapshot.search(snapshot.vectors, 3).returned.tolist() == [1, 1, 1]
 
 
-def test_the_cut_off_is_a_distance_and_drops_what_lies_beyond(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("metric", "search"),
+    [
+        # Distances 0, 0.2 and 1 under cosine and dot, squared 0, 0.4 and 2 under l2; scores 1, 0.8 and 0 under each.
+        ("cosine", {"min_score": 0.7}),
+        ("dot", {"min_score": 0.7}),
+        ("l2", {"min_score": 0.7}),
+        ("cosine", {"max_distance": 0.3}),
+        ("dot", {"max_distance": 0.3}),
+        ("l2", {"max_distance": 0.5}),
+        ("cosine", {"min_score": -1, "max_distance": 0.3}),
+        ("cosine", {"min_score": 0.7, "max_distance": 2}),
+    ],
+)
+def test_the_cut_off_drops_what_scores_lower_or_lies_beyond(
+    tmp_path: Path, metric: str, search: dict[str, float]
+) -> None:
     vectors = np.array([[1, 0], [0.8, 0.6], [0, 1]], dtype=np.float32)
     write(tmp_path / "db", foreign(list("abc"), vectors))
-    snapshot = snapshot_of(tmp_path / "db", tmp_path / "work", search={"min_score": 0.3})
-    assert snapshot.search(vectors[:1], 3).rows[0].tolist() == [0, 1, -1]  # distances 0, 0.2 and 1
+    snapshot = snapshot_of(tmp_path / "db", tmp_path / "work", metric=metric, search=search)
+    assert snapshot.search(vectors[:1], 3).rows[0].tolist() == [0, 1, -1]
     assert snapshot.variant_search is not None
     assert snapshot.variant_search(vectors[:1], 3, "without_cutoff").rows[0].tolist() == [0, 1, 2]
 

@@ -207,7 +207,7 @@ def test_answers_cut_by_a_score_name_the_distance():
     assert finding.evidence["cut_between_distances"] == pytest.approx([low, high])
     assert f"beyond a cosine distance between {low:.4f} and {high:.4f}" in finding.message
     # A declared cut-off is there to shorten results.
-    declared = prompted(index={"search": {"min_score": 0.01}})
+    declared = prompted(index={"search": {"min_score": 0.99}})
     assert by_code(observe(rows, with_settings=declared)) == {}
 
 

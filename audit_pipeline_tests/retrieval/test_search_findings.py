@@ -9,7 +9,12 @@ from audit_pipeline.index.exact import ExactSearch
 from audit_pipeline.index.reach import Reach
 from audit_pipeline.index.snapshot import SearchHits
 from audit_pipeline.retrieval.ranking import Identities, rank_answers
-from audit_pipeline.retrieval.search_findings import distance_of, expected_results, search_findings
+from audit_pipeline.retrieval.search_findings import (
+    distance_of,
+    expected_results,
+    labelled_cutoff_findings,
+    search_findings,
+)
 from audit_pipeline_tests.retrieval.test_strata import D1, self_table
 from audit_pipeline_tests.retrieval.worlds import chunk_table, on_circle, settings, snapshot
 
@@ -48,12 +53,37 @@ def test_short_answers_are_a_warning():
 
 def test_below_cutoff_shows_the_distribution_of_what_was_dropped():
     table = probes([1, 1, 1, 1], [None, "below_cutoff", "below_cutoff", "below_cutoff"], [1.0, 0.2, 0.4, 0.6])
-    found = codes(table, search={"min_score": 0.3})["below_cutoff"]
+    found = codes(table, search={"min_score": 0.7})["below_cutoff"]
     assert (found.severity, found.share) == ("warning", 0.75)
     assert found.evidence["score"] == pytest.approx({"p5": 0.22, "p50": 0.4, "p95": 0.58})
     assert found.evidence["distance"] == {"p5": 0.5, "p50": 0.5, "p95": 0.5}
     unknown = probes([1], ["below_cutoff"], [0.2], notes={})
-    assert "distance" not in codes(unknown, search={"min_score": 0.3})["below_cutoff"].evidence
+    assert "distance" not in codes(unknown, search={"min_score": 0.7})["below_cutoff"].evidence
+
+
+def test_the_cut_off_is_shown_in_the_scale_it_is_set_in() -> None:
+    dropped = probes([1], ["below_cutoff"], [-0.5])  # an exact squared distance of .5, as the search gives it
+    scored = codes(dropped, metric="l2", search={"min_score": 0.9})["below_cutoff"]
+    assert "min_score = 0.9 drops 1 of 1 probes" in scored.message
+    assert "Their score is 0.75 at the median" in scored.message  # 1 - .5 / 2
+    assert scored.remedy.startswith("Let a lower score pass")
+    assert scored.evidence["score"]["p50"] == 0.75
+    distant = codes(dropped, metric="l2", search={"max_distance": 0.2})["below_cutoff"]
+    assert "max_distance = 0.2 drops 1 of 1 probes" in distant.message
+    assert "Their _distance is 0.5 at the median" in distant.message
+    assert (distant.evidence["max_distance"], "min_score" in distant.evidence) == (0.2, False)
+
+
+@pytest.mark.parametrize(("dropped", "told"), [(0, False), (4, False), (12, True)])
+def test_labelled_queries_tell_of_a_cut_off_that_surely_takes_more_than_the_gap(dropped: int, told: bool) -> None:
+    # Of 40: the 95 % interval of 4 begins at 4.0 %, that of 12 at 18.1 %; the limit is 10 %.
+    table = probes([1] * 40, ["below_cutoff"] * dropped + [None] * (40 - dropped), [0.5] * 40)
+    table = table.rename_columns(["answer_id" if name == "chunk_id" else name for name in table.column_names])
+    found = labelled_cutoff_findings(table, settings(index={"search": {"min_score": 0.9}}))
+    assert [(one.code, one.severity, one.share) for one in found] == (
+        [("below_cutoff", "warning", 0.3)] if told else []
+    )
+    assert all("12 of 40 labelled queries of which the search found a relevant chunk" in one.message for one in found)
 
 
 # Five rows on a circle, all 20 degrees apart; one query at the first row. Distances 1 - cos of 0, 20, 40, 60, 80.
@@ -86,12 +116,12 @@ def test_as_many_ids_are_expected_as_can_be_had_and_are_asked_for():
 
 def test_a_cut_off_may_shorten_an_answer_but_not_hide_a_search_that_was_short():
     # 1 - cos(40 degrees) is 0.234: within 0.3 lie v, w and x. What the search found and the cut-off took away is fine.
-    assert expected(3, 1, EVERYTHING, min_score=0.3) == 3
-    assert expected(1, 3, EVERYTHING, min_score=0.3) == 1
+    assert expected(3, 1, EVERYTHING, min_score=0.7) == 3
+    assert expected(1, 3, EVERYTHING, min_score=0.7) == 1
     # Two found of four: the search itself was short, and a third lies within the cut-off.
-    assert expected(2, 0, EVERYTHING, min_score=0.3) == 3
-    assert expected(2, 0, SOME, min_score=0.3) == 2
-    assert expected(1, 0, EVERYTHING, min_score=0.01) == 1
+    assert expected(2, 0, EVERYTHING, min_score=0.7) == 3
+    assert expected(2, 0, SOME, min_score=0.7) == 2
+    assert expected(1, 0, EVERYTHING, min_score=0.99) == 1
 
 
 def test_the_stores_distances_follow_from_the_exact_scores():

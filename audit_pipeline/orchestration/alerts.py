@@ -19,7 +19,7 @@ from audit_pipeline.errors import AuditInputError
 from audit_pipeline.memory import give_back
 from audit_pipeline.orchestration.naming import alert_sensor_name, audit_job_name, ingest_job_name
 from audit_pipeline.orchestration.retries import retry_of
-from audit_pipeline.orchestration.runs import ASSET_JOB, failed_guards, is_of_index
+from audit_pipeline.orchestration.runs import ASSET_JOB, brought_in_since, failed_guards, is_of_index
 from audit_pipeline.orchestration.slack import post_to_channel, refuse_missing_extra
 from audit_pipeline.orchestration.workspaces import new_workspace, state_root
 from audit_pipeline.plural import some
@@ -88,12 +88,14 @@ def _sender(alerts: AlertSettings) -> Send:
 def failures_since(settings: IndexAuditSettings, instance: dg.DagsterInstance, since: float) -> Failures:
     """What stands failed in Dagster: the last outcome of each told check, and runs that failed after ``since``.
 
-    The last audit's run stands while it is failed, however long ago. A run that Dagster makes up for by itself is none.
+    The last audit's run stands while it is failed, however long ago. A run that Dagster makes up for by itself is none,
+    nor is one whose batch a later run has brought in: whoever waited for the retry may have started it by hand.
     """
     failed, unsettled = _checks(settings, instance)
     failed = _still_wrong(settings, failed)
     looked = [(one, retry_of(one, instance)) for one in _failed_runs(settings, instance, since)]
-    runs = [record.dagster_run for record, retry in looked if retry == "none"]
+    lost = [record for record, retry in looked if retry == "none"]
+    runs = [one.dagster_run for one in lost if not brought_in_since(settings, instance, one)]
     # Where a check stopped a run, the check says more than that the run failed; and it says so once it is mended.
     told = [_run(settings, run) for run in runs if not failed_guards(instance, run.run_id)]
     until = max((record.end_time or 0.0 for record, retry in looked if retry != "pending"), default=0.0)

@@ -29,6 +29,19 @@ def is_of_index(settings: IndexAuditSettings, run: dg.DagsterRun) -> bool:
     return any(key.path[0] == settings.dagster_name for key in run.asset_selection or ())
 
 
+def brought_in_since(settings: IndexAuditSettings, instance: dg.DagsterInstance, failed: dg.RunRecord) -> bool:
+    """Whether a run that was begun after the failed one has brought in the same batch: nothing is left to do."""
+    batch = failed.dagster_run.tags.get("dagster/partition")
+    if batch is None:
+        return False
+    succeeded = dg.RunsFilter(
+        job_name=ingest_job_name(settings),
+        statuses=[dg.DagsterRunStatus.SUCCESS],
+        tags={"dagster/partition": batch},
+    )
+    return any(one.storage_id > failed.storage_id for one in instance.get_run_records(succeeded, limit=1))
+
+
 def batches_under_way(
     settings: IndexAuditSettings, instance: dg.DagsterInstance, queued_for: dt.timedelta | None = None
 ) -> frozenset[str]:

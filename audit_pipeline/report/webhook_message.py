@@ -18,7 +18,7 @@ CHECKS = {
     "no_rows_rejected": "Rows that cannot be used",
     "batch_keeps_rows": "Rows it held can be used no more: not written, the table keeps the rows it had",
     "vectors_can_be_written": "Unusable vectors: not written",
-    "table_holds_batch": "The table does not hold the batch as the source store does",
+    "table_holds_batch": "The table does not hold the batch as it should",
     "covers_all_batches": "Batches of the source store that the table lacks or has in an older state",
     "no_failed_batches": "Batches left half done or faulty by their last ingest",
 }

@@ -95,3 +95,20 @@ def test_a_failed_run_that_nothing_will_retry_is_told(
     assert found.until == waiting.end_time  # the next look looks at it again
     monkeypatch.setattr(retries, "_LONGEST_WAIT", -1.0)  # no daemon has come to it
     assert len(failures_since(settings, retrying, 0).runs) == 2
+
+
+def test_a_failed_batch_that_a_later_run_brought_in_is_not_told(
+    settings: IndexAuditSettings, retrying: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retries, "_LONGEST_WAIT", -1.0)
+    job, succeeded = "small__ingest_batch", dg.DagsterRunStatus.SUCCESS
+
+    def of_batch(run: dg.DagsterRun, day: str) -> str:
+        retrying.add_run_tags(run.run_id, {"dagster/partition": f"{day}|guide"})
+        return run.run_id
+
+    of_batch(begin(retrying, job, succeeded), "2026-01-01")  # before it failed
+    lost = [of_batch(crash(retrying, job), f"2026-01-0{i}") for i in (1, 2)]
+    assert {item.scope["run"] for item in failures_since(settings, retrying, 0).runs} == set(lost)
+    of_batch(begin(retrying, job, succeeded), "2026-01-01")  # by hand, and of this batch alone
+    assert [item.scope["run"] for item in failures_since(settings, retrying, 0).runs] == [lost[1]]

@@ -34,7 +34,7 @@ def test_a_message_says_what_is_new_where_and_what_to_do() -> None:
         "*RUN* A batch was not brought in (`ingest_failed`)\n• `run 0f3a, source late, ingested 2026-01-03`\n"
         "→ Read why.",
         "*ERROR* Rows missing from the index (`missing_rows`)\n• `source late`: 25.0 % of 40\n→ Mend it.",
-        "*CHECK* The table does not hold the batch as the source store does (`table_holds_batch`)\n"
+        "*CHECK* The table does not hold the batch as it should (`table_holds_batch`)\n"
         "• `source late, ingested 2026-01-03`\n→ Look.",
         "No audit has been published yet. 2 things muted by alerts.mute.",
     ]

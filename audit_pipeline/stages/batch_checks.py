@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from audit_pipeline.corpus.batches import parse_batch_key
 from audit_pipeline.corpus.reasons import ID_COLLISION, OWNED_BY
 from audit_pipeline.plural import counted, some
-from audit_pipeline.stages.batches import ObservedBatch, rows_that_would_vanish, unusable_vectors
+from audit_pipeline.stages.batches import OF_SAMPLED_VECTORS, ObservedBatch, rows_that_would_vanish, unusable_vectors
 from audit_pipeline.stages.ingest import integrity_faults, pending_folder, pending_manifest, rejection_reasons
 from audit_pipeline.stages.limits import CheckOutcome
 from audit_pipeline.stages.workspace import Workspace
@@ -88,8 +88,13 @@ def outcome_of(batch: ObservedBatch) -> CheckOutcome:
     rows = counted(batch.rows, "row")
     if not batch.faults:
         return CheckOutcome(True, error=batch.error, text=f"{rows} in the table, and no finding")
+    of_rows = {code: count for code, count in batch.faults.items() if code not in OF_SAMPLED_VECTORS}
+    of_vectors = {code: count for code, count in batch.faults.items() if code in OF_SAMPLED_VECTORS}
+    found = [_listed(of_rows)] if of_rows else []
+    if of_vectors:  # four of four are no four of all its rows
+        found.append(f"{_listed(of_vectors)} among the few vectors that it encoded anew")
     text = (
-        f"batch {batch.key}: of its {rows} in the table the last audit found {_listed(batch.faults)}: the findings of "
+        f"batch {batch.key}: of its {rows} in the table the last audit found {' and '.join(found)}: the findings of "
         "the report say what is wrong and what mends it"
     )
     return CheckOutcome(False, error=batch.error, text=text, figures=dict(batch.faults))

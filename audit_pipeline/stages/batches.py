@@ -38,6 +38,8 @@ WHICH = "which"
 """The figure that lists what a check on the batches failed on: keys with reasons, or sources that cannot be read."""
 _LISTED = 50
 _CODE_OF_STATE = {ROLE_MISMATCH: "role_mismatch", MISALIGNED: "misaligned_vectors", VECTOR_DRIFT: "vector_drift"}
+OF_SAMPLED_VECTORS = frozenset(_CODE_OF_STATE.values())
+"""Counts of these codes are of the vectors that were encoded anew, a few of each batch."""
 
 
 @dataclass(frozen=True)

@@ -137,6 +137,9 @@ def test_a_batch_of_a_table_of_others_says_what_the_audit_found() -> None:
         f"batch {KEY}: of its 12 rows in the table the last audit found 3 text_drift: the findings of the report say "
         "what is wrong and what mends it"
     )
+    both = outcome_of(ObservedBatch(KEY, 12, {"text_drift": 3, "role_mismatch": 4}, error=True))
+    assert "found 3 text_drift and 4 role_mismatch among the few vectors that it encoded anew: the" in both.text
+    assert both.figures == {"text_drift": 3, "role_mismatch": 4}
     assert outcome_of(ObservedBatch(KEY, 12, {}, error=False)) == CheckOutcome(
         True, error=False, text="12 rows in the table, and no finding"
     )

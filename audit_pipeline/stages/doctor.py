@@ -161,6 +161,8 @@ def model(settings: IndexAuditSettings) -> list[Line]:
         seen = f"{encoder.model} is not on this machine ({type(error.__cause__ or error).__name__})"
         at = f" --revision {encoder.revision}" if encoder.revision else ""
         to_do = f"hf download {encoder.model}{at} where there is a network, or name a folder that holds it"
+        if encoder.model.startswith(("/", ".", "~")):  # a folder, of which no hub knows
+            to_do = "correct encoder.model: name a folder that holds a model, or a model by its name"
         return [Line(what, "fail", seen, to_do)]
     loaded = SentenceTransformerEncoder(files, encoder)
     vector = loaded.encode(["word"])

@@ -232,6 +232,8 @@ def test_a_model_that_is_not_there_is_named_with_the_command_that_fetches_it(
     assert line.state == "fail"
     assert line.to_do.startswith("hf download nobody/absent-model --revision abc")
     assert asked["local_files_only"] is True
+    (folder,) = doctor.model(settings(tmp_path, encoder={"model": str(tmp_path / "absent")}))
+    assert (folder.state, folder.to_do[:22]) == ("fail", "correct encoder.model:")
     with pytest.raises(Exception, match="cannot be fetched"):
         model_files.find_model("nobody/absent-model")
     assert asked["local_files_only"] is False

@@ -30,16 +30,16 @@ def is_of_index(settings: IndexAuditSettings, run: dg.DagsterRun) -> bool:
 
 
 def brought_in_since(settings: IndexAuditSettings, instance: dg.DagsterInstance, failed: dg.RunRecord) -> bool:
-    """Whether a run that was begun after the failed one has brought in the same batch: nothing is left to do."""
+    """Whether its batch has been brought in since, by a run of whichever job: nothing is left to do."""
     batch = failed.dagster_run.tags.get("dagster/partition")
     if batch is None:
         return False
-    succeeded = dg.RunsFilter(
-        job_name=ingest_job_name(settings),
-        statuses=[dg.DagsterRunStatus.SUCCESS],
-        tags={"dagster/partition": batch},
+    whole = dg.AssetRecordsFilter(
+        asset_key=dg.AssetKey([settings.dagster_name, "batch_integrity"]),  # made last
+        asset_partitions=[batch],
+        after_timestamp=failed.end_time or failed.create_timestamp.timestamp(),
     )
-    return any(one.storage_id > failed.storage_id for one in instance.get_run_records(succeeded, limit=1))
+    return bool(instance.fetch_materializations(whole, limit=1).records)
 
 
 def batches_under_way(

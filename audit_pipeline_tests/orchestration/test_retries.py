@@ -101,14 +101,21 @@ def test_a_failed_batch_that_a_later_run_brought_in_is_not_told(
     settings: IndexAuditSettings, retrying: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retries, "_LONGEST_WAIT", -1.0)
-    job, succeeded = "small__ingest_batch", dg.DagsterRunStatus.SUCCESS
+    job = "small__ingest_batch"
 
     def of_batch(run: dg.DagsterRun, day: str) -> str:
         retrying.add_run_tags(run.run_id, {"dagster/partition": f"{day}|guide"})
         return run.run_id
 
-    of_batch(begin(retrying, job, succeeded), "2026-01-01")  # before it failed
+    def brought_in(day: str, *assets: str) -> None:
+        for asset in assets:
+            made = dg.AssetMaterialization(dg.AssetKey(["small", asset]), partition=f"{day}|guide")
+            retrying.report_runless_asset_event(made)
+
+    brought_in("2026-01-01", "chunks", "batch_integrity")  # before it failed
     lost = [of_batch(crash(retrying, job), f"2026-01-0{i}") for i in (1, 2)]
     assert {item.scope["run"] for item in failures_since(settings, retrying, 0).runs} == set(lost)
-    of_batch(begin(retrying, job, succeeded), "2026-01-01")  # by hand, and of this batch alone
+    brought_in("2026-01-01", "chunks")  # not to its end
+    assert {item.scope["run"] for item in failures_since(settings, retrying, 0).runs} == set(lost)
+    brought_in("2026-01-01", "batch_integrity")  # of this batch alone
     assert [item.scope["run"] for item in failures_since(settings, retrying, 0).runs] == [lost[1]]

@@ -75,6 +75,7 @@ _BECAME = {
     "in_header": "in a repeated header",
     "missing_row": "of chunks missing in the table",
     "role_unknown": "of chunks whose vectors have no known prompt",
+    "role_not_measured": "of chunks whose prompt was not measured",
     "text_not_embedded": "of chunks that were embedded without their text",
     "not_looked_at": "not looked at",
     "overlap": "also in another chunk near the top",

@@ -232,6 +232,8 @@ def encoder(miss: Miss, evidence: Evidence) -> Outcome:
         return None
     if miss.run == "self" and not evidence.text_is_embedded:
         return {"settle": "name what was embedded under index.embed_text: no vector encodes the stored text alone"}
+    if miss.run == "self" and not evidence.encoder_is_stable:
+        return {"settle": "make the encoder's vectors independent of the batch: the row's own could not be compared"}
     shown: dict[str, Any] = {
         "winner": evidence.identities.id_of(int(miss.ahead[0])),
         "margin": _number(miss.ahead_scores[0] - miss.score),

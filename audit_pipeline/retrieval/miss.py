@@ -76,6 +76,7 @@ class Evidence:
     fidelity: Fidelity = field(default_factory=Fidelity)  # of missed answers, and of suspected rows ahead of them
     read_part: ReadPart | None = None
     text_is_embedded: bool = True  # False: the vectors encode something unknown, so a text's query proves little
+    encoder_is_stable: bool = True  # False: no stored vector was compared with a fresh one, which another batch changes
     bodies: Mapping[int, str] = field(default_factory=dict)  # row -> the text in its place, in held-out retrieval
     cosine_ranks: Mapping[int, int] = field(default_factory=dict)  # position -> rank_min under cosine
     lexical_ranks: Mapping[int, int | None] = field(default_factory=dict)  # position -> rank of the answer by words

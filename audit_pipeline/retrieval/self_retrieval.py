@@ -46,6 +46,7 @@ def run_self_retrieval(
     suspected: np.ndarray | None = None,
     read_part: ReadPart | None = None,
     text_is_embedded: bool = True,
+    encoder_is_stable: bool = True,
     rejected: pa.Table | None = None,
 ) -> StageResult:
     """Searches each probe's own text as the application does, and scores it exactly.
@@ -55,11 +56,11 @@ def run_self_retrieval(
     ``retrieved`` and ``qrels``, and the section self_retrieval of audit.json without its strata, with ``causes``
     (counts by cause) and ``misses`` beside it. ``fidelity`` judges the vectors of the missed chunks, and of
     ``suspected`` rows, (n,) bool, ahead of them; ``read_part`` says what is read of a row's text;
-    ``text_is_embedded`` is False where the vectors encode something unknown; ``rejected`` (schema REJECTED_CHUNKS) are
-    the store's rows that could not be used. The headline
-    self@1 is as returned. Every probe is searched, and ranked, among the rows that the application's filter lets
-    through, which is filled from the probe's own row where it names columns. Raises ValueError where plan and vectors
-    differ in length.
+    ``text_is_embedded`` is False where the vectors encode something unknown, ``encoder_is_stable`` where the encoder's
+    own depend on the batch; ``rejected`` (schema REJECTED_CHUNKS) are the store's rows that could not be used. The
+    headline self@1 is as returned. Every probe is searched, and ranked, among the rows that the application's
+    filter lets through, which is filled from the probe's own row where it names columns. Raises ValueError where
+    plan and vectors differ in length.
     """
     if len(query_vectors) != plan.num_rows:
         raise ValueError(f"{len(query_vectors)} query vectors for {plan.num_rows} probes")
@@ -107,6 +108,7 @@ def run_self_retrieval(
             judged,
             read_part,
             text_is_embedded,
+            encoder_is_stable,
             collided=collided_texts(rejected, missed_ids),
         ),
         progress=progress,

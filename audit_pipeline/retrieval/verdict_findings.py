@@ -27,6 +27,7 @@ _INELIGIBLE = {
     "missing_row": "are not in the table",
     "not_looked_at": "were not looked at",
     "role_unknown": "are of batches whose vectors no known prompt or template gives",
+    "role_not_measured": "are of batches whose prompt was not measured, since the encoder is not reproducible",
     "text_not_embedded": "are of batches whose vectors encode something else than the text",
 }
 HUB_WINS = 5
@@ -236,6 +237,8 @@ def _why_no_ceiling(table: pa.Table | None) -> str:
 
 def _remedy_of_no_ceiling(table: pa.Table | None) -> str:
     reasons = Counter([] if table is None else table["ineligible_reason"].drop_null().to_pylist())
+    if reasons and reasons.most_common(1)[0][0] == "role_not_measured":
+        return "Make the encoder give the same vector for a text whatever stands in its batch."
     if reasons and reasons.most_common(1)[0][0] == "role_unknown":
         return "Name what was embedded (index.embed_text), and the prompt before it (encoder.passage_prompt)."
     return "It needs an encoder and chunks of three sentences or more."

@@ -16,6 +16,7 @@ from audit_pipeline.stages.vectors import adopted_cut
 from audit_pipeline.stages.workspace import Workspace
 
 ROLE_UNKNOWN = "role_unknown"
+ROLE_NOT_MEASURED = "role_not_measured"
 TEXT_NOT_EMBEDDED = "text_not_embedded"
 
 Passages = list[tuple[np.ndarray, str, pa.Array]]
@@ -34,7 +35,8 @@ def held_out_plan(workspace: Workspace) -> pa.Table:
     textless = [template for template in templates if template is not None and "text" not in fields_of(template)]
     known = pc.is_valid(arms["prompt"])
     whole = pc.invert(pc.is_in(arms["embed_text"], value_set=pa.array(textless, pa.string())))
-    for kept, why in ((known, ROLE_UNKNOWN), (whole, TEXT_NOT_EMBEDDED)):
+    unstable = any(finding.code == "encoder_unstable" for finding in workspace.findings("role_fingerprint"))
+    for kept, why in ((known, ROLE_NOT_MEASURED if unstable else ROLE_UNKNOWN), (whole, TEXT_NOT_EMBEDDED)):
         lost = pc.and_(held["eligible"], pc.invert(kept))
         reason = pc.if_else(lost, why, held["reason"])
         held = held.set_column(held.schema.get_field_index("reason"), "reason", reason)

@@ -31,6 +31,7 @@ def self_retrieval(workspace: Workspace) -> StageResult:
     plan = encodable(workspace, workspace.table("probe_plan", "probe_plan"))
     texts = embedded(workspace, chunks_of(workspace.population(), plan["chunk_id"]))
     vectors = workspace.encoded(workspace.settings.encoder.query_arm, texts, snapshot.info.dimension)
+    seen = {finding.code for finding in workspace.findings("role_fingerprint")}
     result = run_self_retrieval(
         snapshot,
         plan,
@@ -42,7 +43,8 @@ def self_retrieval(workspace: Workspace) -> StageResult:
         fidelity=lambda chunk_ids: fidelity_of(workspace, snapshot, chunk_ids),
         suspected=suspected_rows(workspace, snapshot),
         read_part=read_part_of(workspace, snapshot),
-        text_is_embedded=not any(f.code == "embedded_text_unknown" for f in workspace.findings("role_fingerprint")),
+        text_is_embedded="embedded_text_unknown" not in seen,
+        encoder_is_stable="encoder_unstable" not in seen,
         rejected=workspace.rejected() if workspace.has_store else None,
     )
     if snapshot.row_filter is not None:

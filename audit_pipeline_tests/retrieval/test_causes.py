@@ -281,6 +281,14 @@ def test_encoder_names_the_winner_and_says_that_words_find_the_answer():
     assert (evidence["lexical_rank"], evidence["lexical_finds_it"]) == (1, True)
 
 
+def test_where_no_stored_vector_could_be_compared_with_a_fresh_one_the_encoder_is_not_blamed():
+    vectors = on_circle(0, 40, 90, 180)
+    found = causes_of(snapshot(rows(), vectors), on_circle(0, 10, 90, 180), encoder_is_stable=False)
+    _, cause, evidence = one(found)
+    assert (cause, evidence["suspected"]) == ("undetermined", "encoder")
+    assert "independent of the batch" in evidence["settle"]
+
+
 def test_where_another_text_was_embedded_the_encoder_is_not_blamed():
     vectors = on_circle(0, 40, 90, 180)
     found = causes_of(snapshot(rows(), vectors), on_circle(0, 10, 90, 180), text_is_embedded=False)
